@@ -1,0 +1,24 @@
+/* Hashing, all of it libsodium's. */
+#ifndef WEIR_BASE_HASH_H
+#define WEIR_BASE_HASH_H
+
+#include "base/text.h"
+
+#define WEIR_SHA256_BYTES 32
+#define WEIR_SECRET_BYTES 32
+#define WEIR_LABEL_CHARS  22 /* 128 bits in base64url */
+
+/* Starts libsodium; false if it cannot. Safe to call again, from any thread. */
+bool weir_hash_start(void);
+
+void weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES]);
+
+/* A secret of any length as a key of WEIR_SECRET_BYTES (BLAKE2b); an empty text gives a fixed one. */
+void weir_secret_from(struct weir_text text, uint8_t secret[WEIR_SECRET_BYTES]);
+
+/* Writes what stands for an identifier where it must not be seen: 128 bits of keyed BLAKE2b, as
+ * WEIR_LABEL_CHARS characters of base64url and a NUL. */
+void weir_label(struct weir_text identifier, const uint8_t secret[WEIR_SECRET_BYTES],
+                char label[WEIR_LABEL_CHARS + 1]);
+
+#endif

@@ -1,0 +1,111 @@
+#include "base/text.h"
+
+#include <string.h>
+
+struct weir_text weir_text_from(const char *string)
+{
+    return (struct weir_text){ string, string == NULL ? 0 : strlen(string) };
+}
+
+bool weir_text_equal(struct weir_text one, struct weir_text other)
+{
+    return one.length == other.length
+           && (one.length == 0 || memcmp(one.at, other.at, one.length) == 0);
+}
+
+char weir_fold_char(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool weir_text_equal_fold(struct weir_text one, struct weir_text other)
+{
+    if (one.length != other.length)
+        return false;
+    for (size_t i = 0; i < one.length; i++)
+        if (weir_fold_char(one.at[i]) != weir_fold_char(other.at[i]))
+            return false;
+    return true;
+}
+
+bool weir_text_starts_with(struct weir_text text, struct weir_text prefix)
+{
+    return text.length >= prefix.length
+           && (prefix.length == 0 || memcmp(text.at, prefix.at, prefix.length) == 0);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct weir_text weir_text_trim(struct weir_text text)
+{
+    while (text.length > 0 && is_blank(text.at[0])) {
+        text.at++;
+        text.length--;
+    }
+    while (text.length > 0 && is_blank(text.at[text.length - 1]))
+        text.length--;
+    return text;
+}
+
+bool weir_text_to_number(struct weir_text text, uint64_t *number)
+{
+    if (text.length == 0)
+        return false;
+
+    uint64_t sum = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        uint64_t digit = (uint64_t)(text.at[i] - '0');
+        if (sum > (UINT64_MAX - digit) / 10)
+            return false;
+        sum = sum * 10 + digit;
+    }
+    *number = sum;
+    return true;
+}
+
+bool weir_text_take_first(struct weir_text *list, char separator, struct weir_text *item)
+{
+    if (list->at == NULL)
+        return false;
+
+    const char *found = list->length == 0 ? NULL : memchr(list->at, separator, list->length);
+    if (found == NULL) {
+        *item = *list;
+        *list = (struct weir_text){ NULL, 0 };
+        return true;
+    }
+    *item = (struct weir_text){ list->at, (size_t)(found - list->at) };
+    list->length -= item->length + 1;
+    list->at = found + 1;
+    return true;
+}
+
+bool weir_text_take_last(struct weir_text *list, char separator, struct weir_text *item)
+{
+    if (list->at == NULL)
+        return false;
+
+    const char *end = list->at + list->length;
+    const char *start = end;
+    while (start > list->at && start[-1] != separator)
+        start--;
+
+    *item = (struct weir_text){ start, (size_t)(end - start) };
+    if (start == list->at)
+        *list = (struct weir_text){ NULL, 0 };
+    else
+        list->length = (size_t)(start - 1 - list->at);
+    return true;
+}
+
+bool weir_is_token_char(char c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
+        return true;
+    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}

@@ -1,0 +1,46 @@
+/* A stretch of bytes that somebody else owns. */
+#ifndef WEIR_BASE_TEXT_H
+#define WEIR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir_text {
+    const char *at; /* not NUL-terminated; NULL: there is none, which is not the same as empty */
+    size_t length;
+};
+
+#define WEIR_TEXT(literal) ((struct weir_text){ (literal), sizeof(literal) - 1 })
+
+/* The arguments of "%.*s". */
+#define WEIR_TEXT_ARGS(text) (int)(text).length, (text).at == NULL ? "" : (text).at
+
+/* The text of a string; none for NULL. */
+struct weir_text weir_text_from(const char *string);
+
+/* Byte for byte, or with ASCII letter case folded. */
+bool weir_text_equal(struct weir_text one, struct weir_text other);
+bool weir_text_equal_fold(struct weir_text one, struct weir_text other);
+
+bool weir_text_starts_with(struct weir_text text, struct weir_text prefix);
+
+/* Without the spaces and tabs around it. */
+struct weir_text weir_text_trim(struct weir_text text);
+
+/* Reads a whole text of decimal digits; false if it is anything else or above UINT64_MAX. */
+bool weir_text_to_number(struct weir_text text, uint64_t *number);
+
+/* Takes the item before the first `separator` off the front of `list`, blanks included; false when
+ * the list is used up. An empty item is an item. */
+bool weir_text_take_first(struct weir_text *list, char separator, struct weir_text *item);
+
+/* The same from the end. */
+bool weir_text_take_last(struct weir_text *list, char separator, struct weir_text *item);
+
+/* A letter, digit or one of "!#$%&'*+-.^_`|~" (RFC 9110 section 5.6.2). */
+bool weir_is_token_char(char c);
+
+char weir_fold_char(char c);
+
+#endif

@@ -1,0 +1,35 @@
+/* weir: the policy file. docs/policy.md describes its keys. */
+#ifndef WEIR_POLICY_H
+#define WEIR_POLICY_H
+
+#include <weir/common.h>
+#include <weir/error.h>
+
+struct weir_policy;
+
+/* Reads a policy file; names of other files in it are relative to it. The policy never changes
+ * afterwards and may be read by any number of threads.
+ *
+ * Errors name the JSON Pointer, the value found and what is wanted: WEIR_E_FILE, _JSON,
+ * _UNKNOWN_KEY, _MISSING, _TYPE, _VALUE, _REFERENCE, _NOT_YET, _ENVIRONMENT, _MEMORY. */
+WEIR_API enum weir_code weir_policy_load(const char *file, struct weir_policy **policy,
+                                         struct weir_error *error);
+
+/* The same from text; names of files in it are relative to `directory` (NULL: the current one). */
+WEIR_API enum weir_code weir_policy_parse(const char *text, size_t length, const char *directory,
+                                          struct weir_policy **policy, struct weir_error *error);
+
+/* Accepts NULL; returns NULL. */
+WEIR_API struct weir_policy *weir_policy_free(struct weir_policy *policy);
+
+/* What is legal in the file but surely wrong: codes that start with WEIR_W_. */
+WEIR_API size_t weir_policy_warning_count(const struct weir_policy *policy);
+
+/* The warning at `index`, borrowed until weir_policy_free(); NULL past the last. */
+WEIR_API const struct weir_error *weir_policy_warning(const struct weir_policy *policy,
+                                                      size_t index);
+
+/* The URL of the store that the file names, for messages: without its password. */
+WEIR_API const char *weir_policy_store_url(const struct weir_policy *policy);
+
+#endif

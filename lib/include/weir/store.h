@@ -1,0 +1,165 @@
+/* weir: where sums are kept. Most programs only need weir_store_open() and
+ * weir_store_free(); the rest is for those who write a store. */
+#ifndef WEIR_STORE_H
+#define WEIR_STORE_H
+
+#include <weir/common.h>
+#include <weir/error.h>
+
+enum weir_algorithm {
+    WEIR_GCRA,
+    WEIR_TOKEN_BUCKET,
+    WEIR_LEAKY_BUCKET,
+    WEIR_FIXED_WINDOW,
+    WEIR_SLIDING_COUNTER,
+    WEIR_SLIDING_LOG
+};
+
+/* How much may be spent, made by weir_rate_make(); all in units and microseconds.
+ *
+ * One unit is earned every interval = window / limit = interval_us + interval_part / parts,
+ * with `parts` = limit / gcd(limit, window), so that no rate ever drifts. */
+struct weir_rate {
+    uint64_t limit;         /* units in each window; 0 lets nothing through        */
+    uint64_t window_us;     /* > 0                                                 */
+    uint64_t burst;         /* most units at once; the limit itself for windows    */
+    uint64_t parts;         /* the denominator, ≥ 1                                */
+    uint64_t interval_us;   /* whole microseconds that earn one unit               */
+    uint64_t interval_part; /* the rest of them, < parts                           */
+};
+
+/* Largest number of units in a limit, a burst or a cost. */
+#define WEIR_UNITS_MAX UINT64_C(1000000000)
+
+/* Longest window: 366 days. */
+#define WEIR_WINDOW_MAX_US (UINT64_C(366) * 86400 * 1000000)
+
+/* Fills `rate`; `burst` 0 means the limit. Refuses with WEIR_E_VALUE a window of 0 or above
+ * WEIR_WINDOW_MAX_US, numbers above WEIR_UNITS_MAX, a rate above one unit a nanosecond or so,
+ * and numbers whose exact arithmetic would not fit 2^53 (the error says which).
+ * Thread-safe: pure. */
+WEIR_API enum weir_code weir_rate_make(uint64_t limit, uint64_t window_us, uint64_t burst,
+                                       struct weir_rate *rate, struct weir_error *error);
+
+/* One limit of a plan: spend `cost` units of the sum kept under `key`. */
+struct weir_spend {
+    enum weir_algorithm algorithm;
+    bool from_first; /* fixed window: opens with the key's first request */
+    struct weir_rate rate;
+    uint64_t cost;     /* 0 looks without spending                         */
+    const char *key;   /* bytes, NUL allowed, valid until `done`           */
+    size_t key_length; /* 1 to WEIR_KEY_MAX                                */
+};
+
+#define WEIR_KEY_MAX 512
+
+/* What one limit says. When another limit of the plan refused, `allowed` says what this
+ * one would have done, and nothing was spent. */
+struct weir_answer {
+    bool allowed;
+    bool impossible;    /* refused, and no wait would help: cost above the capacity    */
+    uint64_t remaining; /* units that can be spent now, after this request             */
+    uint64_t retry_us;  /* refused: wait this long and be let through; else 0          */
+    uint64_t reset_us;  /* until all of the limit is there again                       */
+};
+
+enum weir_store_result {
+    WEIR_STORE_ANSWERED,
+    WEIR_STORE_TIMEOUT,     /* no answer by the deadline; Redis may have counted it */
+    WEIR_STORE_UNAVAILABLE, /* nobody to ask                                        */
+    WEIR_STORE_ERROR,       /* the store answered, but not with a decision          */
+    WEIR_STORE_CANCELLED
+};
+
+#define WEIR_CHECK_LIMITS 8
+
+/* A plan of 1 to 8 limits that a store decides as one: all are spent, or none is.
+ *
+ * The caller owns the check, keeps it in place from submit until `done`, and sets the
+ * first part; the store sets the second before it calls `done`, and may use `store` as
+ * it likes in between. `done` is called exactly once for each submitted check, from any
+ * thread, or before submit returns; after it the store never touches the check again. */
+struct weir_check {
+    /* the caller's */
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    size_t count;
+    void (*done)(struct weir_check *check);
+    void *owner;
+
+    /* the answer */
+    enum weir_store_result result;
+    struct weir_answer answers[WEIR_CHECK_LIMITS]; /* if ANSWERED                           */
+    char why[64]; /* if not: a short text for the log, such as Redis's "OOM command …" */
+
+    /* the store's own while the check is under way */
+    void *store[4];
+};
+
+/* How a store is, for health pages. */
+struct weir_store_state {
+    const char *name; /* "memory", "redis", or a user's own                   */
+    bool answering;   /* false: checks fail at once                           */
+    char why[96];     /* not answering: why, in a few words; "" otherwise     */
+};
+
+/* A kind of store. All functions may be called from any thread, several at once. */
+struct weir_store_type {
+    size_t size; /* sizeof(struct weir_store_type) */
+    const char *name;
+
+    /* True: submit always calls `done` before it returns, so that a request need not be
+     * parked. */
+    bool answers_inline;
+
+    /* False when a check would only fail: the caller then applies its failure rule without
+     * asking. NULL means always ready. Cheap: called for each request. */
+    bool (*ready)(void *self);
+
+    /* Takes a check. Never blocks. */
+    void (*submit)(void *self, struct weir_check *check);
+
+    /* Ends a submitted check early. When it returns, `done` has been called, with
+     * WEIR_STORE_CANCELLED unless the answer was quicker. NULL if answers_inline. */
+    void (*cancel)(void *self, struct weir_check *check);
+
+    /* Fills `answering` and `why`; NULL means always answering. */
+    void (*state)(void *self, struct weir_store_state *state);
+
+    /* Frees `self`; no check is under way. */
+    void (*free)(void *self);
+};
+
+struct weir_store;
+
+struct weir_store_options {
+    size_t size;                    /* set by WEIR_STORE_OPTIONS                             */
+    uint32_t timeout_ms;            /* for one answer of a remote store; 0: 20               */
+    const char *prefix;             /* starts every key in a shared store; NULL: "weir"      */
+    uint64_t memory_bytes;          /* budget of a memory store; 0: 64 MiB                   */
+    const struct weir_clock *clock; /* of a memory store; copied; NULL: the system's         */
+    struct weir_log log;            /* copied                                                */
+    /* New fields go here, at the end; none is ever removed or reordered. */
+};
+
+#define WEIR_STORE_OPTIONS(...)                                                                    \
+    (&(const struct weir_store_options){ .size = sizeof(struct weir_store_options), __VA_ARGS__ })
+
+/* Opens the store that `url` names: "memory:", "redis://[user:password@]host[:port][/db]" or
+ * "redis+unix:///path[?db=N]". A Redis that is down is no error: the store keeps trying, and
+ * checks fail meanwhile. Errors: WEIR_E_VALUE, _NOT_YET, _MEMORY, _SYSTEM, with path
+ * "/store/url". The password never appears in an error or a log line. */
+WEIR_API enum weir_code weir_store_open(const char *url, const struct weir_store_options *options,
+                                        struct weir_store **store, struct weir_error *error);
+
+/* Makes a store of a user's own kind; `type` is borrowed, `self` is taken (and freed by
+ * type->free). Errors: WEIR_E_ARGUMENT, WEIR_E_MEMORY. */
+WEIR_API enum weir_code weir_store_new(const struct weir_store_type *type, void *self,
+                                       struct weir_store **store, struct weir_error *error);
+
+/* Accepts NULL; returns NULL. No check may be under way. */
+WEIR_API struct weir_store *weir_store_free(struct weir_store *store);
+
+/* Thread-safe. */
+WEIR_API void weir_store_state(struct weir_store *store, struct weir_store_state *state);
+
+#endif

@@ -1,0 +1,18 @@
+/* weir: middleware and rate limits for GNU libmicrohttpd.
+ *
+ * This header includes all others but <weir/redirect.h>. */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/common.h>
+#include <weir/error.h>
+#include <weir/version.h>
+#include <weir/request.h>
+#include <weir/identity.h>
+#include <weir/chain.h>
+#include <weir/policy.h>
+#include <weir/store.h>
+#include <weir/limiter.h>
+#include <weir/mhd.h>
+
+#endif

@@ -1,0 +1,145 @@
+/* The policy: which limits a request meets. It knows nothing of JSON (policy_json.c does). */
+#ifndef WEIR_POLICY_INTERNAL_H
+#define WEIR_POLICY_INTERNAL_H
+
+#include <weir/policy.h>
+#include <weir/store.h>
+
+#include "identity/identity.h"
+#include "policy/pattern.h"
+
+enum weir_dimension_kind {
+    WEIR_BY_IP,
+    WEIR_BY_API_KEY,
+    WEIR_BY_USER,
+    WEIR_BY_TENANT,
+    WEIR_BY_PLAN,
+    WEIR_BY_ROUTE,
+    WEIR_BY_GLOBAL,
+    WEIR_BY_HEADER,
+    WEIR_BY_PARAM,
+    WEIR_BY_QUERY
+};
+
+struct weir_dimension {
+    enum weir_dimension_kind kind;
+    struct weir_text name; /* of the header, param or query; else at NULL                 */
+    bool exact;            /* else a header's, param's or query's value is trimmed, folded */
+};
+
+#define WEIR_BY_ALTERNATIVES 6
+#define WEIR_BY_PARTS        6
+
+/* All parts together (a composite); of each part the first alternative that is present. "client"
+ * stands for api_key|user|tenant|ip. */
+struct weir_by {
+    struct {
+        struct weir_dimension alternatives[WEIR_BY_ALTERNATIVES];
+        size_t count;
+    } parts[WEIR_BY_PARTS];
+    size_t count;
+};
+
+enum weir_rate_source { WEIR_RATE_OWN, WEIR_RATE_PLAN, WEIR_RATE_UNLIMITED };
+
+/* A plan's numbers for one limit. */
+struct weir_plan_rate {
+    const char *limit; /* name */
+    bool unlimited;
+    struct weir_rate rate;
+};
+
+struct weir_plan {
+    const char *name;
+    struct weir_plan_rate *rates;
+    size_t rate_count;
+};
+
+struct weir_limit_rule {
+    const char *name;
+    struct weir_by by;
+    enum weir_algorithm algorithm;
+    bool from_first;
+    enum weir_rate_source source;
+    struct weir_rate rate; /* where source is OWN */
+};
+
+enum weir_failure_action { WEIR_FAIL_OPEN, WEIR_FAIL_CLOSED, WEIR_FAIL_MEMORY };
+enum weir_mode { WEIR_ENFORCE, WEIR_SHADOW, WEIR_OFF };
+enum weir_auth { WEIR_AUTH_NONE, WEIR_AUTH_OPTIONAL, WEIR_AUTH_REQUIRED };
+
+/* One of the file's "policies". */
+struct weir_ruleset {
+    const char *name;
+    struct weir_limit_rule *limits;
+    size_t limit_count; /* 1 to WEIR_CHECK_LIMITS */
+    struct {
+        enum weir_failure_action timeout, unavailable, error;
+    } on_store_failure;
+    enum weir_mode mode;
+    bool slot_is_identity; /* one Redis slot for each subject; else one for the policy */
+};
+
+struct weir_route {
+    const char *match;       /* as written, for logs and for "by": "route"       */
+    struct weir_text method; /* at NULL: any                                     */
+    struct weir_pattern pattern;
+    enum weir_auth auth;
+    const struct weir_ruleset *ruleset; /* NULL: no limits                            */
+    uint64_t cost;
+};
+
+/* Which header forms are sent, in this order. */
+enum weir_header_form {
+    WEIR_HEADERS_DRAFT_11 = 1,
+    WEIR_HEADERS_DRAFT_7 = 2,
+    WEIR_HEADERS_DRAFT_6 = 4,
+    WEIR_HEADERS_LEGACY = 8
+};
+
+struct weir_policy {
+    const char *store_url;   /* with its password: never logged */
+    const char *store_shown; /* without it */
+    uint32_t store_timeout_ms;
+    const char *store_prefix;
+    uint64_t store_memory_bytes; /* 0: the default */
+    struct weir_identity_rules identity;
+    uint8_t secret[WEIR_SECRET_BYTES];
+    unsigned instances;  /* ≥ 1 */
+    enum weir_mode mode; /* ENFORCE unless the file's top level says otherwise: goes first */
+    unsigned headers;    /* of enum weir_header_form, or-ed; 0: none */
+    bool headers_clamp;  /* never announce more than the window's share (draft, section 8) */
+    bool expose_headers; /* Access-Control-Expose-Headers */
+    struct weir_plan *plans;
+    size_t plan_count;
+    const struct weir_plan *default_plan; /* NULL only where there is no plan */
+    struct weir_ruleset *rulesets;
+    size_t ruleset_count;
+    struct weir_route *routes;
+    size_t route_count;
+    struct weir_route fallback;  /* "default": what no route matches, and bad paths */
+    bool has_default;            /* false: fallback has no limits */
+    struct weir_ruleset guesses; /* what unknown API keys cost their address: one limit */
+    struct weir_error *warnings;
+    size_t warning_count;
+    struct weir_arena *arena; /* owns all texts and arrays above */
+};
+
+struct weir_match {
+    const struct weir_route *route; /* never NULL */
+    struct weir_params params;
+};
+
+/* The first route that matches, else the fallback. A route for GET also takes HEAD. A CORS
+ * preflight (OPTIONS with Access-Control-Request-Method) matches routes that name OPTIONS only, and
+ * otherwise a route without limits and without authentication. A path that cannot be normalised
+ * gets the fallback. Pure. */
+void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
+                       struct weir_match *match);
+
+/* The numbers of a limit for a plan's name (at NULL or unknown: the default plan); false where it
+ * does not limit. Pure. */
+bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,
+                     struct weir_text plan, struct weir_rate *rate);
+
+#endif

@@ -1,0 +1,219 @@
+#include "test.h"
+
+#include <weir/error.h>
+#include <weir/version.h>
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "base/options.h"
+#include "base/text.h"
+
+static void reads_numbers_exactly(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        const char *text;
+        bool wanted;
+        uint64_t number;
+    } rows[] = {
+        { "zero", "0", true, 0 },
+        { "the largest", "18446744073709551615", true, UINT64_MAX },
+        { "one more", "18446744073709551616", false, 0 },
+        { "nothing", "", false, 0 },
+        { "a sign", "+1", false, 0 },
+        { "a blank", "1 ", false, 0 },
+        { "a fraction", "1.5", false, 0 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        uint64_t number = 0;
+        assert_int_equal(weir_text_to_number(weir_text_from(rows[i].text), &number),
+                         rows[i].wanted);
+        assert_int_equal(number, rows[i].number);
+    }
+}
+
+static void takes_items_from_both_ends(void **state)
+{
+    (void)state;
+    struct weir_text list = WEIR_TEXT("a,,b"), item;
+    assert_true(weir_text_take_first(&list, ',', &item));
+    assert_true(weir_text_equal(item, WEIR_TEXT("a")));
+    assert_true(weir_text_take_last(&list, ',', &item));
+    assert_true(weir_text_equal(item, WEIR_TEXT("b")));
+    assert_true(weir_text_take_last(&list, ',', &item));
+    assert_int_equal(item.length, 0);
+    assert_false(weir_text_take_first(&list, ',', &item));
+    assert_false(weir_text_take_last(&list, ',', &item));
+}
+
+static void trims_and_folds(void **state)
+{
+    (void)state;
+    assert_true(weir_text_equal(weir_text_trim(WEIR_TEXT(" \ta b\t ")), WEIR_TEXT("a b")));
+    assert_int_equal(weir_text_trim(WEIR_TEXT("  ")).length, 0);
+    assert_true(weir_text_equal_fold(WEIR_TEXT("X-Api-KEY"), WEIR_TEXT("x-api-key")));
+    assert_false(weir_text_equal_fold(WEIR_TEXT("["), WEIR_TEXT("{")));
+}
+
+static void never_writes_past_a_buffer(void **state)
+{
+    (void)state;
+    char memory[8];
+    struct weir_buffer buffer = weir_buffer_init(memory, 4);
+    memset(memory, '#', sizeof memory);
+    weir_buffer_put_string(&buffer, "abc");
+    assert_string_equal(weir_buffer_string(&buffer), "abc");
+    weir_buffer_put_char(&buffer, 'd');
+    assert_true(buffer.full);
+    assert_null(weir_buffer_string(&buffer));
+    assert_memory_equal(memory + 4, "####", 4);
+}
+
+static void prints_every_number(void **state)
+{
+    (void)state;
+    char memory[32];
+    struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
+    weir_buffer_put_number(&buffer, 0);
+    weir_buffer_put_char(&buffer, ' ');
+    weir_buffer_put_number(&buffer, UINT64_MAX);
+    assert_string_equal(weir_buffer_string(&buffer), "0 18446744073709551615");
+}
+
+static void escapes_json(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        struct weir_text text;
+        const char *wanted;
+    } rows[] = {
+        { "quotes and backslashes", { "a\"b\\c", 5 }, "a\\\"b\\\\c" },
+        { "control bytes and NUL", { "\n\0\x1f", 3 }, "\\u000a\\u0000\\u001f" },
+        { "UTF-8 as it is", { "\xC3\xA9\xE2\x82\xAC", 5 }, "\xC3\xA9\xE2\x82\xAC" },
+        { "a stray byte", { "a\xFFz", 3 }, "a\xEF\xBF\xBDz" },
+        { "an overlong slash", { "\xC0\xAF", 2 }, "\xEF\xBF\xBD\xEF\xBF\xBD" },
+        { "a cut sequence", { "\xE2\x82", 2 }, "\xEF\xBF\xBD\xEF\xBF\xBD" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        char memory[64];
+        struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
+        weir_buffer_put_json(&buffer, rows[i].text);
+        assert_string_equal(weir_buffer_string(&buffer), rows[i].wanted);
+    }
+}
+
+static void keeps_the_first_error(void **state)
+{
+    (void)state;
+    struct weir_error error = WEIR_NO_ERROR;
+    assert_int_equal(weir_error_set(&error, WEIR_E_VALUE, "/a", "It is %d.", 3), WEIR_E_VALUE);
+    assert_int_equal(weir_error_set(&error, WEIR_E_TYPE, "/b", "Other."), WEIR_E_TYPE);
+    assert_int_equal(error.code, WEIR_E_VALUE);
+    char line[256];
+    error.line = 3;
+    error.column = 9;
+    assert_string_equal(weir_error_line(&error, "p.json", line, sizeof line),
+                        "p.json:3:9: /a: It is 3. [value]");
+    assert_int_equal(weir_error_set(NULL, WEIR_E_TYPE, NULL, "Nobody listens."), WEIR_E_TYPE);
+}
+
+static void names_every_code_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WEIR_CODE_COUNT; i++) {
+        assert_true(strlen(weir_code_meaning((enum weir_code)i)) > 10);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(weir_code_name((enum weir_code)i),
+                                    weir_code_name((enum weir_code)j));
+    }
+    assert_string_equal(weir_code_name((enum weir_code)9999), "unknown");
+}
+
+struct sample {
+    size_t size;
+    int old;
+    int new;
+};
+
+static void takes_options_of_any_age(void **state)
+{
+    (void)state;
+    struct sample ours;
+    struct {
+        struct sample sample;
+        int unknown;
+    } newer = { { sizeof newer, 1, 2 }, 0 };
+
+    assert_int_equal(weir_options_take(&ours, sizeof ours, NULL, 12, "M", NULL), WEIR_OK);
+    assert_int_equal(ours.old, 0);
+
+    struct sample older = { 12, 7, 8 };
+    assert_int_equal(weir_options_take(&ours, sizeof ours, &older, 12, "M", NULL), WEIR_OK);
+    assert_int_equal(ours.old, 7);
+    assert_int_equal(ours.new, 0);
+
+    assert_int_equal(weir_options_take(&ours, sizeof ours, &newer, 12, "M", NULL), WEIR_OK);
+    newer.unknown = 1;
+    assert_int_equal(weir_options_take(&ours, sizeof ours, &newer, 12, "M", NULL), WEIR_E_ARGUMENT);
+
+    struct sample bare = { 0, 7, 8 };
+    assert_int_equal(weir_options_take(&ours, sizeof ours, &bare, 12, "M", NULL), WEIR_E_ARGUMENT);
+}
+
+static void hashes_as_published(void **state)
+{
+    (void)state;
+    assert_true(weir_hash_start());
+    /* FIPS 180-2, appendix B.1 */
+    uint8_t digest[WEIR_SHA256_BYTES];
+    weir_sha256(WEIR_TEXT("abc"), digest);
+    assert_memory_equal(digest, "\xba\x78\x16\xbf\x8f\x01\xcf\xea", 8);
+}
+
+static void labels_depend_on_the_secret(void **state)
+{
+    (void)state;
+    uint8_t one[WEIR_SECRET_BYTES], other[WEIR_SECRET_BYTES];
+    char labels[3][WEIR_LABEL_CHARS + 1];
+    weir_secret_from(WEIR_TEXT("one"), one);
+    weir_secret_from((struct weir_text){ NULL, 0 }, other);
+    weir_label(WEIR_TEXT("ann"), one, labels[0]);
+    weir_label(WEIR_TEXT("ann"), other, labels[1]);
+    weir_label(WEIR_TEXT("bob"), one, labels[2]);
+    assert_int_equal(strlen(labels[0]), WEIR_LABEL_CHARS);
+    assert_string_not_equal(labels[0], labels[1]);
+    assert_string_not_equal(labels[0], labels[2]);
+}
+
+static void says_the_version_of_its_headers(void **state)
+{
+    (void)state;
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR,
+             WEIR_VERSION_PATCH);
+    assert_string_equal(weir_version(), version);
+    assert_string_equal(weir_version(), WEIR_VERSION);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_numbers_exactly),
+        cmocka_unit_test(takes_items_from_both_ends),
+        cmocka_unit_test(trims_and_folds),
+        cmocka_unit_test(never_writes_past_a_buffer),
+        cmocka_unit_test(prints_every_number),
+        cmocka_unit_test(escapes_json),
+        cmocka_unit_test(keeps_the_first_error),
+        cmocka_unit_test(names_every_code_once),
+        cmocka_unit_test(takes_options_of_any_age),
+        cmocka_unit_test(hashes_as_published),
+        cmocka_unit_test(labels_depend_on_the_secret),
+        cmocka_unit_test(says_the_version_of_its_headers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
