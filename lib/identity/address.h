@@ -39,6 +39,9 @@ struct weir_network {
     unsigned prefix;             /* 0 to 32, or 0 to 128    */
 };
 
+/* The network of `prefix` bits (at most 32, or 128) that an address is in. Pure. */
+struct weir_network weir_network_from(const struct weir_address *address, unsigned prefix);
+
 /* How wide a network is counted as one client. */
 struct weir_prefixes {
     unsigned ipv4; /* 1 to 32                                               */

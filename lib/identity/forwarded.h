@@ -32,7 +32,7 @@ enum weir_forwarded_form {
 };
 
 /* Walks from the peer through the entries of one header, right to left, while who speaks is
- * trusted; an entry that is no address ends the walk. Reads at most 32 entries and 4 KiB.
+ * trusted; an entry that is no address ends the walk. Reads at most 64 entries and 4 KiB.
  * `hops_used`, if not NULL, gets the number of entries that were believed (0: the peer is meant).
  * A peer without an address that is not trusted gives WEIR_NO_ADDRESS. Pure. */
 struct weir_address weir_forwarded_client(const struct weir_trust *trust,
