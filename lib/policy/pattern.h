@@ -10,9 +10,9 @@
 
 /* A compiled pattern: "/v1/items/:id", "/files/" and "*", or "*" for every path. */
 struct weir_pattern {
-    char *text; /* owned, normalised like a path */
+    char *text; /* owned, normalised like a path, but "" for "/"                             */
     bool rest;  /* ends in a star: the path itself, without the star, and all below it match */
-    bool fold;  /* ASCII letter case does not matter */
+    bool fold;  /* ASCII letter case does not matter                                         */
 };
 
 /* What a match found; texts point into the path and the pattern. */

@@ -137,6 +137,11 @@ struct weir_match {
 void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
                        struct weir_match *match);
 
+/* The numbers of a limit whose rate is the plan's (else its own); `plan` may be NULL. False where it
+ * does not limit. Pure. */
+bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_plan *plan,
+                        struct weir_rate *rate);
+
 /* The numbers of a limit for a plan's name (at NULL or unknown: the default plan); false where it
  * does not limit. Pure. */
 bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,

@@ -53,8 +53,8 @@ struct weir_spend {
 
 #define WEIR_KEY_MAX 512
 
-/* What one limit says. When another limit of the plan refused, `allowed` says what this
- * one would have done, and nothing was spent. */
+/* What one limit says. When another limit of the plan refused, nothing was spent: `allowed` says
+ * what this one would have done, and the numbers are those without this request. */
 struct weir_answer {
     bool allowed;
     bool impossible;    /* refused, and no wait would help: cost above the capacity    */
@@ -118,8 +118,8 @@ struct weir_store_type {
     /* Takes a check. Never blocks. */
     void (*submit)(void *self, struct weir_check *check);
 
-    /* Ends a submitted check early. When it returns, `done` has been called, with
-     * WEIR_STORE_CANCELLED unless the answer was quicker. NULL if answers_inline. */
+    /* Ends a submitted check early, if it has not ended. When it returns, so has `done`, called
+     * with WEIR_STORE_CANCELLED unless the answer was quicker. NULL if answers_inline. */
     void (*cancel)(void *self, struct weir_check *check);
 
     /* Fills `answering` and `why`; NULL means always answering. */

@@ -1,0 +1,122 @@
+#include "policy/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+/* matching */
+
+/* What a CORS preflight meets where no route asks for OPTIONS. */
+static const struct weir_route preflight = { .match = "preflight",
+                                             .auth = WEIR_AUTH_NONE,
+                                             .cost = 1 };
+
+static bool takes_method(const struct weir_route *route, struct weir_text method)
+{
+    return route->method.at == NULL || weir_text_equal(route->method, method)
+           || (weir_text_equal(route->method, WEIR_TEXT("GET"))
+               && weir_text_equal(method, WEIR_TEXT("HEAD")));
+}
+
+static bool is_preflight(const struct weir_facts *facts)
+{
+    return weir_text_equal(facts->method, WEIR_TEXT("OPTIONS"))
+           && weir_facts_header(facts, WEIR_TEXT("Access-Control-Request-Method")).at != NULL;
+}
+
+void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
+                       struct weir_match *match)
+{
+    match->route = &policy->fallback;
+    match->params.count = 0;
+    match->params.rest = (struct weir_text){ NULL, 0 };
+    if (facts->path.at == NULL)
+        return;
+
+    bool is_free = is_preflight(facts);
+    for (size_t i = 0; i < policy->route_count; i++) {
+        const struct weir_route *route = &policy->routes[i];
+        if (!takes_method(route, facts->method) || (is_free && route->method.at == NULL)
+            || !weir_pattern_match(&route->pattern, facts->path, &match->params))
+            continue;
+        match->route = route;
+        return;
+    }
+    if (is_free)
+        match->route = &preflight;
+}
+
+/* numbers */
+
+static const struct weir_plan *find_plan(const struct weir_policy *policy, struct weir_text name)
+{
+    for (size_t i = 0; name.at != NULL && i < policy->plan_count; i++)
+        if (weir_text_equal(name, weir_text_from(policy->plans[i].name)))
+            return &policy->plans[i];
+    return policy->default_plan;
+}
+
+static bool plan_rate(const struct weir_plan *plan, const char *limit, struct weir_rate *rate)
+{
+    for (size_t i = 0; i < plan->rate_count; i++) {
+        const struct weir_plan_rate *numbers = &plan->rates[i];
+        if (strcmp(numbers->limit, limit) != 0)
+            continue;
+        if (!numbers->unlimited)
+            *rate = numbers->rate;
+        return !numbers->unlimited;
+    }
+    return false;
+}
+
+bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_plan *plan,
+                        struct weir_rate *rate)
+{
+    switch (limit->source) {
+    case WEIR_RATE_OWN:
+        *rate = limit->rate;
+        return true;
+    case WEIR_RATE_PLAN:
+        return plan != NULL && plan_rate(plan, limit->name, rate);
+    case WEIR_RATE_UNLIMITED:
+        break;
+    }
+    return false;
+}
+
+bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,
+                     struct weir_text plan, struct weir_rate *rate)
+{
+    bool is_planned = limit->source == WEIR_RATE_PLAN;
+    return weir_limit_rate_in(limit, is_planned ? find_plan(policy, plan) : NULL, rate);
+}
+
+/* the whole */
+
+size_t weir_policy_warning_count(const struct weir_policy *policy)
+{
+    return policy->warning_count;
+}
+
+const struct weir_error *weir_policy_warning(const struct weir_policy *policy, size_t index)
+{
+    return index < policy->warning_count ? &policy->warnings[index] : NULL;
+}
+
+const char *weir_policy_store_url(const struct weir_policy *policy)
+{
+    return policy->store_shown;
+}
+
+struct weir_policy *weir_policy_free(struct weir_policy *policy)
+{
+    if (policy == NULL)
+        return NULL;
+    for (size_t i = 0; i < policy->route_count; i++)
+        weir_pattern_finish(&policy->routes[i].pattern);
+    weir_identity_rules_finish(&policy->identity);
+    weir_arena_free(policy->arena);
+    free(policy);
+    return NULL;
+}

@@ -1,0 +1,152 @@
+/* How the files policy_json_*.c read a policy: places in the JSON, tables of members, errors that
+ * name their place. */
+#ifndef WEIR_POLICY_JSON_H
+#define WEIR_POLICY_JSON_H
+
+#include <jansson.h>
+
+#include "policy/policy.h"
+#include "policy/units.h"
+
+/* A value in the file, and the way to it. */
+struct weir_place {
+    const struct weir_place *parent; /* NULL: this is the root                         */
+    const char *name;                /* of an object's member; NULL: an array's item   */
+    size_t index;                    /* of an array's item                             */
+    json_t *value;                   /* borrowed; NULL: it is not there                */
+};
+
+#define WEIR_POINTER_BYTES 160 /* as in struct weir_error */
+
+/* What is being read, and where it goes. */
+struct weir_reader {
+    struct weir_policy *policy;
+    const struct weir_place *root;
+    const char *directory; /* of names of files; NULL: the current one                           */
+    struct weir_error *error;
+    bool fold;             /* "case": "fold" at the top level                                    */
+    bool is_of_other_file; /* the error's path is not one in this file                           */
+};
+
+/* Reads one value, which is there, into `into`. */
+typedef enum weir_code weir_read_value(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into);
+
+/* A member that an object may have. */
+struct weir_member {
+    const char *name;
+    weir_read_value *read; /* NULL: somebody else reads it                               */
+    bool is_needed;
+    const char *later; /* not NULL: it comes with a later version; what to do meanwhile  */
+};
+
+/* A word that a value may be. */
+struct weir_choice {
+    const char *name;
+    int value;
+    const char *later; /* as above */
+};
+
+#define WEIR_COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+/* policy_json_place.c */
+
+struct weir_place weir_place_member(const struct weir_place *object, const char *name);
+struct weir_place weir_place_item(const struct weir_place *array, size_t index);
+
+/* Writes the JSON Pointer (RFC 6901), or that of a parent where it is too long. */
+const char *weir_place_pointer(const struct weir_place *place, char memory[WEIR_POINTER_BYTES]);
+
+/* A value as a message shows it: quoted, cut, and without control characters. */
+struct weir_shown {
+    char text[96];
+};
+struct weir_shown weir_show(const json_t *value);
+
+enum weir_code weir_refuse(const struct weir_reader *reader, const struct weir_place *place,
+                           enum weir_code code, const char *format, ...) WEIR_PRINTF(4, 5);
+
+/* "The value is 5; wanted is …": WEIR_E_TYPE, and WEIR_E_VALUE. */
+enum weir_code weir_refuse_type(const struct weir_reader *reader, const struct weir_place *place,
+                                const char *wanted);
+enum weir_code weir_refuse_value(const struct weir_reader *reader, const struct weir_place *place,
+                                 const char *wanted);
+enum weir_code weir_refuse_memory(const struct weir_reader *reader);
+
+/* policy_json_value.c */
+
+/* Refuses what is no object, has other members, or lacks one that it needs; then reads those that
+ * are there, in the table's order. "comment" is allowed in each. */
+enum weir_code weir_read_members(struct weir_reader *reader, const struct weir_place *place,
+                                 const struct weir_member *members, size_t count, void *into);
+
+/* Reads one of several words; `chosen` gets its value. */
+enum weir_code weir_read_choice(const struct weir_reader *reader, const struct weir_place *place,
+                                const struct weir_choice *choices, size_t count, int *chosen);
+
+enum weir_code weir_read_integer(const struct weir_reader *reader, const struct weir_place *place,
+                                 uint64_t least, uint64_t most, uint64_t *number);
+weir_read_value weir_read_bool; /* into a bool */
+
+/* A string that is not empty, borrowed from the JSON. */
+enum weir_code weir_read_text(const struct weir_reader *reader, const struct weir_place *place,
+                              const char *wanted, struct weir_text *text);
+
+/* A name of a policy, a limit or a plan: refuses what is no name. */
+enum weir_code weir_check_name(const struct weir_reader *reader, const struct weir_place *place,
+                               const char *name);
+
+/* A copy that lives as long as the policy. */
+enum weir_code weir_keep_text(const struct weir_reader *reader, struct weir_text text,
+                              const char **kept);
+
+/* The name of a header line, into a struct weir_text. */
+weir_read_value weir_read_header_name;
+
+/* policy_json_rate.c */
+
+enum weir_code weir_read_rate(const struct weir_reader *reader, const struct weir_place *place,
+                              struct weir_written_rate *rate);
+
+/* Makes a rate of what was written and a burst (0: none); errors are at `place`. */
+enum weir_code weir_make_rate(const struct weir_reader *reader, const struct weir_place *place,
+                              const struct weir_written_rate *written, uint64_t burst,
+                              struct weir_rate *rate);
+weir_read_value weir_read_burst; /* into a uint64_t */
+
+/* The sections of the file; each reads into reader->policy. */
+
+weir_read_value weir_read_store;        /* policy_json_store.c    */
+weir_read_value weir_read_secret;       /* policy_json_store.c    */
+weir_read_value weir_read_client_ip;    /* policy_json_identity.c */
+weir_read_value weir_read_api_keys;     /* policy_json_identity.c */
+weir_read_value weir_read_user;         /* policy_json_identity.c */
+weir_read_value weir_read_tenant;       /* policy_json_identity.c */
+weir_read_value weir_read_headers;      /* policy_json_headers.c  */
+weir_read_value weir_read_plans;        /* policy_json_plans.c    */
+weir_read_value weir_read_default_plan; /* policy_json_plans.c    */
+weir_read_value weir_read_policies;     /* policy_json_limits.c   */
+weir_read_value weir_read_mode;         /* policy_json_limits.c; into an enum weir_mode */
+weir_read_value weir_read_by;           /* policy_json_by.c; into a struct weir_by      */
+weir_read_value weir_read_routes;       /* policy_json_routes.c   */
+weir_read_value weir_read_default;      /* policy_json_routes.c   */
+weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fold      */
+
+/* What can only be read or checked when the sections are there. */
+
+enum weir_code weir_read_failure_rules(struct weir_reader *reader); /* policy_json_failure.c */
+enum weir_code weir_check_key_plans(struct weir_reader *reader);    /* policy_json_identity.c */
+
+/* A limit whose rate is "plan" finds its numbers in every plan; policy_json_plans.c. */
+enum weir_code weir_check_plans(const struct weir_reader *reader, const struct weir_place *limit,
+                                const struct weir_limit_rule *rule, bool is_on_calendar);
+
+/* Windows that are the same on the clock and on the UTC calendar; errors are at `place`. */
+enum weir_code weir_check_calendar(const struct weir_reader *reader, const struct weir_place *place,
+                                   uint64_t window_us);
+
+/* policy_json_where.c: line and column, from 1, of what a JSON Pointer points to in a text that is
+ * JSON; of a member, where its name starts. False: it cannot be found. Pure. */
+bool weir_json_locate(struct weir_text json, const char *pointer, int *line, int *column);
+
+#endif

@@ -1,0 +1,342 @@
+#include "policy/warnings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+#define WARNINGS_MAX   100
+#define LONG_WINDOW_US (UINT64_C(3600) * 1000000)
+#define PATH_BYTES     160
+
+/* False: memory ran out. What is above WARNINGS_MAX is left out. */
+static bool add(struct weir_policy *policy, enum weir_code code, const char *path,
+                const char *format, ...) WEIR_PRINTF(4, 5);
+
+static bool add(struct weir_policy *policy, enum weir_code code, const char *path,
+                const char *format, ...)
+{
+    if (policy->warnings == NULL)
+        policy->warnings = weir_arena_array(policy->arena, WARNINGS_MAX, sizeof *policy->warnings);
+    if (policy->warnings == NULL || policy->warning_count == WARNINGS_MAX)
+        return policy->warnings != NULL;
+
+    struct weir_error *warning = &policy->warnings[policy->warning_count++];
+    *warning = (struct weir_error){ .code = code };
+    snprintf(warning->path, sizeof warning->path, "%s", path);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(warning->text, sizeof warning->text, format, args);
+    va_end(args);
+    return true;
+}
+
+/* login */
+
+static bool holds_word(const char *text)
+{
+    static const char *const words[] = { "login",  "signin", "otp",  "password",
+                                         "passwd", "reset",  "token" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasestr(text, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+bool weir_ruleset_guards_login(const struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    if (holds_word(ruleset->name))
+        return true;
+    for (size_t i = 0; i < policy->route_count; i++)
+        if (policy->routes[i].ruleset == ruleset && holds_word(policy->routes[i].match))
+            return true;
+    return false;
+}
+
+static bool opens(const struct weir_ruleset *ruleset)
+{
+    return ruleset->on_store_failure.timeout == WEIR_FAIL_OPEN
+           || ruleset->on_store_failure.unavailable == WEIR_FAIL_OPEN
+           || ruleset->on_store_failure.error == WEIR_FAIL_OPEN;
+}
+
+static bool warn_of_open(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    if (!opens(ruleset) || !weir_ruleset_guards_login(policy, ruleset))
+        return true;
+    snprintf(path, sizeof path, "/policies/%s/on_store_failure", ruleset->name);
+    return add(
+        policy, WEIR_W_OPEN_ON_LOGIN, path,
+        "The policy \"%s\" guards a login, a code or a reset, and lets everybody guess while "
+        "the store fails; say \"closed\" or \"memory\".",
+        ruleset->name);
+}
+
+/* costs */
+
+/* The least that a limit can hold, and in which plan; false where it never limits. Limits of 0
+ * keep everybody out on purpose. */
+static bool least_capacity(const struct weir_policy *policy, const struct weir_limit_rule *limit,
+                           uint64_t *capacity, const char **plan)
+{
+    struct weir_rate rate;
+    bool is_found = false;
+    if (limit->source != WEIR_RATE_PLAN) {
+        *plan = NULL;
+        is_found = weir_limit_rate_in(limit, NULL, &rate) && rate.burst > 0;
+        if (is_found)
+            *capacity = rate.burst;
+        return is_found;
+    }
+    for (size_t i = 0; i < policy->plan_count; i++) {
+        if (!weir_limit_rate_in(limit, &policy->plans[i], &rate) || rate.burst == 0
+            || (is_found && rate.burst >= *capacity))
+            continue;
+        is_found = true;
+        *capacity = rate.burst;
+        *plan = policy->plans[i].name;
+    }
+    return is_found;
+}
+
+static bool warn_of_cost(struct weir_policy *policy, const struct weir_route *route,
+                         const struct weir_limit_rule *limit, uint64_t capacity, const char *plan)
+{
+    char path[PATH_BYTES] = "/default/cost";
+    if (route->cost <= capacity)
+        return true;
+    if (route != &policy->fallback)
+        snprintf(path, sizeof path, "/routes/%td/cost", route - policy->routes);
+    return add(policy, WEIR_W_COST_ABOVE_CAPACITY, path,
+               "A cost of %llu never fits the limit \"%s\" of the policy \"%s\", which holds "
+               "%llu%s%s%s; lower the cost, or raise the limit or its burst.",
+               (unsigned long long)route->cost, limit->name, route->ruleset->name,
+               (unsigned long long)capacity, plan == NULL ? "" : " in the plan \"",
+               plan == NULL ? "" : plan, plan == NULL ? "" : "\"");
+}
+
+static bool warn_of_costs(struct weir_policy *policy, const struct weir_ruleset *ruleset,
+                          const struct weir_limit_rule *limit)
+{
+    uint64_t capacity = 0;
+    const char *plan = NULL;
+    bool ok = true;
+    if (!least_capacity(policy, limit, &capacity, &plan))
+        return true;
+    for (size_t i = 0; i < policy->route_count && ok; i++)
+        if (policy->routes[i].ruleset == ruleset)
+            ok = warn_of_cost(policy, &policy->routes[i], limit, capacity, plan);
+    if (ok && policy->fallback.ruleset == ruleset)
+        ok = warn_of_cost(policy, &policy->fallback, limit, capacity, plan);
+    return ok;
+}
+
+/* long windows */
+
+/* One plan's numbers for the limits of a policy; a window of 0 where one does not limit. */
+struct numbers {
+    struct weir_rate rates[WEIR_CHECK_LIMITS];
+};
+
+static void read_numbers(const struct weir_ruleset *ruleset, const struct weir_plan *plan,
+                         struct numbers *numbers)
+{
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        if (!weir_limit_rate_in(&ruleset->limits[i], plan, &numbers->rates[i]))
+            numbers->rates[i] = (struct weir_rate){ .window_us = 0 };
+}
+
+/* A limit is fine with a short one beside it, or when it holds only a part of what its window
+ * brings. */
+static bool is_alone(const struct numbers *numbers, size_t count, size_t index)
+{
+    const struct weir_rate *rate = &numbers->rates[index];
+    if (rate->window_us < LONG_WINDOW_US || rate->limit <= 1 || rate->burst <= rate->limit / 10)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (numbers->rates[i].window_us > 0 && numbers->rates[i].window_us <= rate->window_us / 10)
+            return false;
+    return true;
+}
+
+static void note_alone(const struct weir_ruleset *ruleset, const struct weir_plan *plan,
+                       bool alone[WEIR_CHECK_LIMITS])
+{
+    struct numbers numbers;
+    read_numbers(ruleset, plan, &numbers);
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        alone[i] = alone[i] || is_alone(&numbers, ruleset->limit_count, i);
+}
+
+static bool warn_of_windows(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    bool alone[WEIR_CHECK_LIMITS] = { false };
+    bool ok = true;
+    if (policy->plan_count == 0)
+        note_alone(ruleset, NULL, alone);
+    for (size_t i = 0; i < policy->plan_count; i++)
+        note_alone(ruleset, &policy->plans[i], alone);
+    for (size_t i = 0; i < ruleset->limit_count && ok; i++) {
+        snprintf(path, sizeof path, "/policies/%s/limits/%zu/rate", ruleset->name, i);
+        if (alone[i])
+            ok = add(policy, WEIR_W_LONG_WINDOW_ALONE, path,
+                     "All of the limit \"%s\" can be spent at once, and then there is nothing for "
+                     "an hour or more; add a limit of a tenth of its window or less, or give it a "
+                     "small \"burst\".",
+                     ruleset->limits[i].name);
+    }
+    return ok;
+}
+
+/* routes */
+
+static bool hides_method(const struct weir_route *earlier, const struct weir_route *later)
+{
+    /* Preflights pass over routes for any method, and reach one that names OPTIONS. */
+    if (earlier->method.at == NULL)
+        return !weir_text_equal(later->method, WEIR_TEXT("OPTIONS"));
+    return weir_text_equal(earlier->method, later->method)
+           || (weir_text_equal(earlier->method, WEIR_TEXT("GET"))
+               && weir_text_equal(later->method, WEIR_TEXT("HEAD")));
+}
+
+static bool warn_of_hidden(struct weir_policy *policy, size_t index)
+{
+    char path[PATH_BYTES];
+    const struct weir_route *later = &policy->routes[index];
+    for (size_t i = 0; i < index; i++) {
+        const struct weir_route *earlier = &policy->routes[i];
+        if (!hides_method(earlier, later)
+            || !weir_pattern_hides(&earlier->pattern, &later->pattern))
+            continue;
+        snprintf(path, sizeof path, "/routes/%zu/match", index);
+        return add(policy, WEIR_W_ROUTE_HIDDEN, path,
+                   "\"%.80s\" never matches, since \"%.80s\" at /routes/%zu comes first and takes "
+                   "all of it; put it before that route.",
+                   later->match, earlier->match, i);
+    }
+    return true;
+}
+
+/* proxies */
+
+static bool is_private(const struct weir_network *network)
+{
+    const uint8_t *bytes = network->address.bytes;
+    if (network->address.family == WEIR_IPV4)
+        return network->prefix >= 8 && (bytes[0] == 10 || bytes[0] == 127);
+    return (network->prefix >= 7 && (bytes[0] & 0xFE) == 0xFC)
+           || (network->prefix >= 10 && bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80);
+}
+
+enum weir_code weir_warn_of_trust(struct weir_policy *policy, const struct weir_network *network,
+                                  const char *path, struct weir_error *error)
+{
+    char text[WEIR_NETWORK_CHARS];
+    unsigned widest = network->address.family == WEIR_IPV4 ? 8 : 16;
+    if (network->prefix > widest || is_private(network))
+        return WEIR_OK;
+    weir_network_print(network, text);
+    if (add(policy, WEIR_W_TRUSTS_EVERYONE, path,
+            "%s covers a good part of the Internet, and everybody in it can choose the address "
+            "that is counted; name your proxies only.",
+            text))
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+}
+
+/* the store */
+
+static bool is_memory(const struct weir_policy *policy)
+{
+    return strcmp(policy->store_url, "memory:") == 0;
+}
+
+static bool falls_back(const struct weir_ruleset *ruleset)
+{
+    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
+}
+
+static bool warn_of_instances(struct weir_policy *policy)
+{
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < policy->ruleset_count; i++) {
+        if (!falls_back(&policy->rulesets[i]))
+            continue;
+        snprintf(path, sizeof path, "/policies/%s/on_store_failure", policy->rulesets[i].name);
+        return add(policy, WEIR_W_MEMORY_WITHOUT_INSTANCES, path,
+                   "While the store fails, each process lets all of the limit through; set "
+                   "\"instances\" to the number of processes, and each takes its share.");
+    }
+    return true;
+}
+
+static bool is_told_by_client(const struct weir_by *by)
+{
+    for (size_t i = 0; i < by->count; i++)
+        for (size_t j = 0; j < by->parts[i].count; j++) {
+            enum weir_dimension_kind kind = by->parts[i].alternatives[j].kind;
+            if (kind == WEIR_BY_USER || kind == WEIR_BY_HEADER || kind == WEIR_BY_QUERY
+                || kind == WEIR_BY_PARAM)
+                return true;
+        }
+    return false;
+}
+
+static bool warn_of_secret(struct weir_policy *policy)
+{
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        for (size_t j = 0; j < policy->rulesets[i].limit_count; j++) {
+            if (!is_told_by_client(&policy->rulesets[i].limits[j].by))
+                continue;
+            snprintf(path, sizeof path, "/policies/%s/limits/%zu/by", policy->rulesets[i].name, j);
+            return add(policy, WEIR_W_NO_SECRET, path,
+                       "Users, headers and the like are hashed before they go into the shared "
+                       "store, but whoever reads it can guess them without a secret; set "
+                       "\"secret\", such as \"${WEIR_SECRET}\", the same in each process.");
+        }
+    return true;
+}
+
+static bool warn_of_store(struct weir_policy *policy, const struct weir_written *written)
+{
+    if (is_memory(policy) && policy->instances > 1
+        && !add(
+            policy, WEIR_W_PER_PROCESS, "/instances",
+            "There are %u instances, and the memory store counts in each of them alone, so that "
+            "clients get up to %u times each limit; use Redis, or lower the limits.",
+            policy->instances, policy->instances))
+        return false;
+    if (!written->has_instances && !warn_of_instances(policy))
+        return false;
+    return is_memory(policy) || written->has_secret || warn_of_secret(policy);
+}
+
+/* all of it */
+
+static bool warn_of_rulesets(struct weir_policy *policy)
+{
+    bool ok = true;
+    for (size_t i = 0; i < policy->ruleset_count && ok; i++) {
+        const struct weir_ruleset *ruleset = &policy->rulesets[i];
+        ok = warn_of_open(policy, ruleset) && warn_of_windows(policy, ruleset);
+        for (size_t j = 0; j < ruleset->limit_count && ok; j++)
+            ok = warn_of_costs(policy, ruleset, &ruleset->limits[j]);
+    }
+    return ok;
+}
+
+enum weir_code weir_policy_warn(struct weir_policy *policy, const struct weir_written *written,
+                                struct weir_error *error)
+{
+    bool ok = warn_of_store(policy, written) && warn_of_rulesets(policy);
+    for (size_t i = 0; i < policy->route_count && ok; i++)
+        ok = warn_of_hidden(policy, i);
+    return ok ? WEIR_OK : weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+}
