@@ -9,6 +9,10 @@ struct weir_store {
     void *self;
 };
 
+/* The size of the options in the first release: nothing smaller was ever compiled. */
+#define WEIR_STORE_OPTIONS_FIRST                                                                   \
+    (offsetof(struct weir_store_options, log) + sizeof(struct weir_log))
+
 enum weir_code weir_store_new_memory(const struct weir_store_options *options,
                                      struct weir_store **store, struct weir_error *error);
 enum weir_code weir_store_new_redis(const char *url, const struct weir_store_options *options,

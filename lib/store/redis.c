@@ -1,0 +1,206 @@
+/* The Redis store as the library sees it: a type, and the way in for other threads. */
+#include "store/redis_internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "store/redis_script.h"
+#include "store/redis_script_of_test.h"
+#include "store/store.h"
+
+#define TIMEOUT_DEFAULT_MS 20
+
+/* A program that starts waits so long for a name to be resolved, so that its first requests find
+ * their store; after that it goes on without. */
+#define START_WAIT_MS 1000
+
+/* the store's type */
+
+static bool redis_ready(void *self)
+{
+    const struct weir_redis *redis = self;
+    return atomic_load_explicit(&redis->pending.accepts, memory_order_relaxed);
+}
+
+static void redis_submit(void *self, struct weir_check *check)
+{
+    struct weir_redis *redis = self;
+    memset(check->store, 0, sizeof check->store);
+    const char *fault = weir_redis_fault(check);
+    if (fault != NULL) {
+        weir_redis_end(check, WEIR_STORE_ERROR, fault);
+        return;
+    }
+    switch (weir_pending_enter(&redis->pending, check, weir_monotonic_us() + redis->timeout_us)) {
+    case WEIR_PENDING_MUST_WAKE:
+        weir_redis_wake(redis);
+        return;
+    case WEIR_PENDING_ENTERED:
+        return;
+    case WEIR_PENDING_CLOSED:
+        weir_redis_end(check, WEIR_STORE_UNAVAILABLE, "not connected");
+        return;
+    case WEIR_PENDING_FULL:
+        weir_redis_end(check, WEIR_STORE_UNAVAILABLE, "too many checks wait already");
+        return;
+    }
+}
+
+static void redis_cancel(void *self, struct weir_check *check)
+{
+    struct weir_redis *redis = self;
+    bool is_own = pthread_equal(pthread_self(), redis->thread) != 0;
+    if (weir_pending_cancel(&redis->pending, check, is_own))
+        weir_redis_end(check, WEIR_STORE_CANCELLED, "cancelled");
+}
+
+static void redis_state(void *self, struct weir_store_state *state)
+{
+    struct weir_redis *redis = self;
+    state->answering = redis_ready(redis);
+    if (state->answering)
+        return;
+    pthread_mutex_lock(&redis->why_mutex);
+    memcpy(state->why, redis->why, sizeof state->why);
+    pthread_mutex_unlock(&redis->why_mutex);
+}
+
+/* making and freeing */
+
+static void release(struct weir_redis *redis)
+{
+    if (redis->wake_fd >= 0)
+        close(redis->wake_fd);
+    pthread_mutex_destroy(&redis->why_mutex);
+    weir_pending_finish(&redis->pending);
+    weir_redis_url_forget(&redis->url);
+    free(redis);
+}
+
+static void redis_free(void *self)
+{
+    struct weir_redis *redis = self;
+    if (weir_pending_stop(&redis->pending))
+        weir_redis_wake(redis);
+    pthread_join(redis->thread, NULL);
+    release(redis);
+}
+
+static const struct weir_store_type redis_type = {
+    .size = sizeof(struct weir_store_type),
+    .name = "redis",
+    .ready = redis_ready,
+    .submit = redis_submit,
+    .cancel = redis_cancel,
+    .state = redis_state,
+    .free = redis_free,
+};
+
+/* The thread takes no signals: they are the application's, and writing to a closed socket must not
+ * end the program (hiredis 0.14.1 writes without MSG_NOSIGNAL). */
+static bool start_thread(struct weir_redis *redis)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&redis->thread, NULL, weir_redis_run, redis);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure == 0)
+        pthread_setname_np(redis->thread, "weir-redis");
+    return failure == 0;
+}
+
+static uint64_t seed(void)
+{
+    uint64_t number = weir_monotonic_us();
+    ssize_t got = getrandom(&number, sizeof number, GRND_NONBLOCK);
+    (void)got; /* the time will do: this is jitter */
+    return number;
+}
+
+static struct weir_redis *allocate(void)
+{
+    struct weir_redis *redis = calloc(1, sizeof *redis);
+    if (redis == NULL)
+        return NULL;
+    redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (redis->wake_fd < 0 || pthread_mutex_init(&redis->why_mutex, NULL) != 0) {
+        if (redis->wake_fd >= 0)
+            close(redis->wake_fd);
+        free(redis);
+        return NULL;
+    }
+    if (!weir_pending_init(&redis->pending)) {
+        pthread_mutex_destroy(&redis->why_mutex);
+        close(redis->wake_fd);
+        free(redis);
+        return NULL;
+    }
+    return redis;
+}
+
+static void set_up(struct weir_redis *redis, const struct weir_redis_url *url,
+                   const struct weir_store_options *options, const struct weir_clock *clock)
+{
+    redis->url = *url;
+    redis->log = options->log;
+    redis->timeout_us =
+        (options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
+    redis->script.text = weir_redis_script_text;
+    if (clock != NULL) {
+        redis->test_clock = *clock;
+        redis->script.text = weir_redis_script_of_test_text;
+    }
+    weir_breaker_init(&redis->breaker, seed());
+}
+
+static enum weir_code make(const struct weir_redis_url *url,
+                           const struct weir_store_options *options, const struct weir_clock *clock,
+                           struct weir_store **store, struct weir_error *error)
+{
+    struct weir_redis *redis = allocate();
+    if (redis == NULL)
+        return weir_error_set(error, WEIR_E_SYSTEM, NULL,
+                              "The Redis store lacks memory or descriptors.");
+    set_up(redis, url, options, clock);
+    struct weir_store *made = NULL;
+    enum weir_code code = weir_store_new(&redis_type, redis, &made, error);
+    if (code != WEIR_OK || !start_thread(redis)) {
+        free(made);
+        release(redis);
+        return weir_error_set(error, WEIR_E_SYSTEM, NULL, "The Redis store's thread cannot start.");
+    }
+    weir_pending_wait_for_start(&redis->pending, START_WAIT_MS);
+    *store = made;
+    return WEIR_OK;
+}
+
+enum weir_code weir_store_new_redis_by(const char *url, const struct weir_store_options *options,
+                                       const struct weir_clock *clock, struct weir_store **store,
+                                       struct weir_error *error)
+{
+    struct weir_store_options ours;
+    enum weir_code code = weir_options_take(&ours, sizeof ours, options, WEIR_STORE_OPTIONS_FIRST,
+                                            "WEIR_STORE_OPTIONS", error);
+    if (code != WEIR_OK)
+        return code;
+    struct weir_redis_url where;
+    code = weir_redis_url_read(url, &where, error);
+    if (code != WEIR_OK)
+        return code;
+    code = make(&where, &ours, clock, store, error);
+    weir_redis_url_forget(&where);
+    return code;
+}
+
+enum weir_code weir_store_new_redis(const char *url, const struct weir_store_options *options,
+                                    struct weir_store **store, struct weir_error *error)
+{
+    return weir_store_new_redis_by(url, options, NULL, store, error);
+}

@@ -1,0 +1,57 @@
+/* What goes to Redis and what comes back, as pure functions over bytes. */
+#ifndef WEIR_STORE_REDIS_WIRE_H
+#define WEIR_STORE_REDIS_WIRE_H
+
+#include <weir/store.h>
+
+#include "base/buffer.h"
+
+struct redisReply;
+
+/* The hash by which Redis knows a script, in hex. */
+#define WEIR_REDIS_HASH_CHARS 40
+
+/* Room for the longest command: 8 keys, their numbers and, at most, a script. */
+#define WEIR_REDIS_COMMAND_BYTES 16384
+
+/* How a check's script is named: by its hash (EVALSHA), or whole (EVAL), which also makes Redis
+ * remember it. */
+struct weir_redis_script {
+    const char *text;                     /* NUL-terminated                             */
+    char hash[WEIR_REDIS_HASH_CHARS + 1]; /* "": not loaded yet                         */
+};
+
+enum weir_redis_by { WEIR_REDIS_BY_HASH, WEIR_REDIS_BY_TEXT };
+
+/* Writes one command of `count` arguments in RESP. Arguments may hold any bytes. */
+void weir_redis_write_command(struct weir_buffer *out, const struct weir_text *arguments,
+                              size_t count);
+
+/* What keeps Redis from deciding a check, as a text for check->why, or NULL. */
+const char *weir_redis_fault(const struct weir_check *check);
+
+/* Writes the command that decides a check without a fault; all its keys are declared as such.
+ * `now_us` goes along for the script that takes a test's time; NULL: Redis's own. */
+void weir_redis_write_check(struct weir_buffer *out, const struct weir_redis_script *script,
+                            enum weir_redis_by by, const uint64_t *now_us,
+                            const struct weir_check *check);
+
+enum weir_redis_meaning {
+    WEIR_REDIS_DECIDED,   /* `answers` are filled                                        */
+    WEIR_REDIS_NO_SCRIPT, /* Redis forgot the script: nothing was decided, ask again      */
+    WEIR_REDIS_REFUSED,   /* an error, or no decision at all: `why` is filled             */
+    WEIR_REDIS_UNFIT      /* the same, and this server will not do: find another, or wait */
+};
+
+/* Reads the reply to a check into `check->answers` or `check->why`; NULL is no decision. Takes
+ * whatever the parser may give it. */
+enum weir_redis_meaning weir_redis_read_answer(const struct redisReply *reply,
+                                               struct weir_check *check);
+
+/* Reads the reply to SCRIPT LOAD; false: it is no hash. */
+bool weir_redis_read_hash(const struct redisReply *reply, char hash[WEIR_REDIS_HASH_CHARS + 1]);
+
+/* Copies the text of an error reply, or says that it is none, without control characters. */
+void weir_redis_read_error(const struct redisReply *reply, char *why, size_t size);
+
+#endif

@@ -1,0 +1,51 @@
+/* What every store must do, as one suite of cases that runs against any of them. */
+#ifndef TESTS_CONTRACT_CONTRACT_H
+#define TESTS_CONTRACT_CONTRACT_H
+
+#include "test.h"
+
+#include <weir/store.h>
+
+/* How to make one kind of store. Every case uses keys of its own, new in each run, so sums that an
+ * earlier run left behind do no harm. */
+struct contract_factory {
+    const char *name; /* "memory", "redis over TCP": stands before each case in the output */
+    void *self;
+
+    /* A new handle, ready to answer; fails the test itself (assert) if it cannot make one. The
+     * suite frees it with weir_store_free(). */
+    struct weir_store *(*open)(void *self);
+
+    /* True: all handles that are open at once keep the same sums. False: each has its own, and the
+     * suite opens only one at a time. */
+    bool handles_share;
+
+    /* Moves the stores' time on; NULL: it is real, and the suite waits (a second or so in all). */
+    void (*pass_us)(void *self, uint64_t us);
+
+    /* Sets the stores' time back; NULL: it cannot be, and those cases are skipped. */
+    void (*step_back_us)(void *self, uint64_t us);
+
+    /* How long a key still lives, in µs; 0: it is not there. NULL: the store cannot tell. */
+    uint64_t (*ttl_us)(void *self, struct weir_store *store, const char *key, size_t key_length);
+};
+
+/* Runs all cases and returns how many failed, as main() wants it. */
+int contract_run(const struct contract_factory *factory);
+
+/* tools that a store's own tests can use too */
+
+/* Submits a check of up to WEIR_CHECK_LIMITS spends and waits until it is done, from any thread;
+ * the result is in `check`. `done` and `owner` are set by this function. */
+void contract_submit(struct weir_store *store, struct weir_check *check);
+
+/* One limit, one decision, which must be an answer. */
+struct weir_answer contract_spend(struct weir_store *store, const struct weir_spend *spend);
+
+/* A spend under a key of its own: "contract-<run>-<name>"; the text lives until the program ends.
+ * The rate is as weir_rate_make() makes it; burst 0 means the limit. */
+struct weir_spend contract_gcra(const char *name, uint64_t limit, uint64_t window_us,
+                                uint64_t burst);
+struct weir_spend contract_window(const char *name, uint64_t limit, uint64_t window_us);
+
+#endif

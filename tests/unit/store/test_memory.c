@@ -1,0 +1,298 @@
+/* What is special to the memory store; what all stores do is in tests/contract. */
+#include "test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/memory.h"
+
+#define SECOND UINT64_C(1000000)
+#define MINUTE (60 * SECOND)
+#define HOUR   (60 * MINUTE)
+
+static struct weir_store *store;
+static _Atomic uint64_t clock_us;
+
+static uint64_t read_clock(void *self)
+{
+    (void)self;
+    return atomic_load(&clock_us);
+}
+
+static void open_with(uint64_t memory_bytes)
+{
+    const struct weir_clock clock = { .now_us = read_clock };
+    clock_us = UINT64_C(1767225600250000);
+    assert_int_equal(
+        weir_store_open(
+            "memory:", WEIR_STORE_OPTIONS(.clock = &clock, .memory_bytes = memory_bytes), &store,
+            NULL),
+        WEIR_OK);
+}
+
+static int open_default(void **state)
+{
+    (void)state;
+    open_with(0);
+    return 0;
+}
+
+static int open_least(void **state)
+{
+    (void)state;
+    open_with(WEIR_MEMORY_BYTES_MIN);
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    store = weir_store_free(store);
+    return 0;
+}
+
+static void count_done(struct weir_check *check)
+{
+    unsigned *done = check->owner;
+    (*done)++;
+}
+
+static struct weir_spend spend_of(enum weir_algorithm algorithm, const char *key, uint64_t limit,
+                                  uint64_t window_us)
+{
+    struct weir_spend spend = {
+        .algorithm = algorithm, .cost = 1, .key = key, .key_length = strlen(key)
+    };
+    weir_rate_make(limit, window_us, 0, &spend.rate, NULL);
+    return spend;
+}
+
+/* Thread-safe: it asserts nothing. */
+static struct weir_answer ask(const struct weir_spend *spend)
+{
+    unsigned done = 0;
+    struct weir_check check = {
+        .spends = { *spend }, .count = 1, .done = count_done, .owner = &done
+    };
+    store->type->submit(store->self, &check);
+    return done == 1 && check.result == WEIR_STORE_ANSWERED ? check.answers[0]
+                                                            : (struct weir_answer){ 0 };
+}
+
+static struct weir_answer ask_number(uint64_t number, uint64_t limit)
+{
+    char key[32];
+    snprintf(key, sizeof key, "client-%llu", (unsigned long long)number);
+    struct weir_spend spend = spend_of(WEIR_GCRA, key, limit, HOUR);
+    return ask(&spend);
+}
+
+static void answers_before_submit_returns(void **state)
+{
+    (void)state;
+    assert_true(store->type->answers_inline);
+    unsigned done = 0;
+    struct weir_check check = { .spends = { spend_of(WEIR_GCRA, "k", 5, HOUR) },
+                                .count = 1,
+                                .done = count_done,
+                                .owner = &done };
+    for (unsigned n = 1; n <= 3; n++) {
+        store->type->submit(store->self, &check);
+        assert_int_equal(done, n);
+        assert_int_equal(check.result, WEIR_STORE_ANSWERED);
+    }
+}
+
+/* The clock is set back by two minutes in the middle: it counts as no time at all. */
+static void goes_on_as_before_when_the_clock_steps_back(void **state)
+{
+    (void)state;
+    struct weir_spend gcra = spend_of(WEIR_GCRA, "gcra", 6, MINUTE);
+    struct weir_spend window = spend_of(WEIR_FIXED_WINDOW, "window", 6, MINUTE);
+    for (uint64_t n = 0; n < 4; n++) {
+        assert_int_equal(ask(&gcra).remaining, 5 - n);
+        assert_int_equal(ask(&window).remaining, 5 - n);
+    }
+    atomic_fetch_sub(&clock_us, 2 * MINUTE);
+    assert_int_equal(ask(&gcra).remaining, 1);
+    assert_int_equal(ask(&window).remaining, 1);
+
+    /* It fills at once as the clock moves on: a unit every ten seconds. */
+    atomic_fetch_add(&clock_us, 10 * SECOND);
+    assert_int_equal(ask(&gcra).remaining, 1);
+    assert_int_equal(ask(&gcra).remaining, 0);
+    assert_int_equal(ask(&gcra).retry_us, 10 * SECOND);
+    atomic_fetch_add(&clock_us, 10 * SECOND);
+    assert_true(ask(&gcra).allowed);
+    /* The window that began before the step ends after its minute, of which 20.25 s are gone. */
+    struct weir_answer answer = ask(&window);
+    assert_int_equal(answer.remaining, 0);
+    assert_int_equal(answer.reset_us, MINUTE - 20 * SECOND - 250000);
+}
+
+static void forgets_what_has_expired(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 1000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    assert_int_equal(weir_memory_keys(store), 1000);
+    assert_false(ask_number(0, 1).allowed);
+    atomic_fetch_add(&clock_us, HOUR);
+    assert_int_equal(weir_memory_keys(store), 0);
+    size_t bytes = weir_memory_bytes(store);
+
+    /* A second crowd as large takes the places of the first. */
+    for (uint64_t n = 1000; n < 2000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    assert_true(ask_number(0, 1).allowed);
+    assert_true(weir_memory_bytes(store) < bytes + bytes / 4);
+}
+
+static void keeps_nothing_of_looks_and_hopeless_costs(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_GCRA, "k", 5, HOUR);
+    spend.cost = 0;
+    ask(&spend);
+    spend.cost = 6;
+    ask(&spend);
+    assert_int_equal(weir_memory_keys(store), 0);
+    assert_int_equal(weir_memory_ttl_us(store, "k", 1), 0);
+    spend.cost = 5;
+    ask(&spend);
+    assert_int_equal(weir_memory_keys(store), 1);
+    assert_int_equal(weir_memory_ttl_us(store, "k", 1), HOUR);
+}
+
+static void stays_in_its_budget(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 5).allowed);
+    assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 2, WEIR_MEMORY_BYTES_MIN);
+    assert_in_range(weir_memory_keys(store), 1000, 3000);
+}
+
+static void lets_no_flood_forgive_a_key_that_refuses(void **state)
+{
+    (void)state;
+    struct weir_spend blocked = spend_of(WEIR_GCRA, "blocked", 3, HOUR);
+    for (int n = 0; n < 3; n++)
+        assert_true(ask(&blocked).allowed);
+    assert_false(ask(&blocked).allowed);
+    /* A look from the quota page, and a cost that never fits, change nothing about it. */
+    struct weir_spend other = blocked;
+    other.cost = 0;
+    assert_true(ask(&other).allowed);
+    other.cost = 4;
+    assert_true(ask(&other).impossible);
+
+    /* Each of the flood's keys is used up too, but has not refused anyone. */
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    assert_false(ask(&blocked).allowed);
+}
+
+static void spends_at_most_64_bytes_on_a_key(void **state)
+{
+    (void)state;
+    const uint64_t keys = 200000;
+    for (uint64_t n = 0; n < keys; n++)
+        assert_true(ask_number(n, 5).allowed);
+    assert_int_equal(weir_memory_keys(store), keys);
+    assert_true(weir_memory_bytes(store) < keys * 64);
+}
+
+/* 8 threads, each with a check at a time, while keys expire and the table is full. */
+
+#define THREADS 8
+#define HITS    10000
+
+struct crowd {
+    pthread_barrier_t start;
+    atomic_uint member;
+    atomic_uint shared_through, own_wrong;
+};
+
+static void hit_the_shared_keys(struct crowd *crowd, unsigned hit)
+{
+    static const char *const names[] = { "a", "b", "c", "d" };
+    unsigned done = 0;
+    struct weir_check check = { .count = 2, .done = count_done, .owner = &done };
+    /* In either order: the locks must not care. */
+    check.spends[0] = spend_of(WEIR_GCRA, names[hit % 4], 1000000, HOUR);
+    check.spends[1] = spend_of(WEIR_FIXED_WINDOW, hit % 4 < 2 ? "y" : "x", 30000, 2 * HOUR);
+    if (hit % 8 >= 4) {
+        struct weir_spend first = check.spends[0];
+        check.spends[0] = check.spends[1];
+        check.spends[1] = first;
+    }
+    store->type->submit(store->self, &check);
+    if (check.result == WEIR_STORE_ANSWERED && check.answers[0].allowed && check.answers[1].allowed)
+        atomic_fetch_add(&crowd->shared_through, 1);
+}
+
+static void *hit(void *self)
+{
+    struct crowd *crowd = self;
+    unsigned member = atomic_fetch_add(&crowd->member, 1);
+    char key[32];
+    pthread_barrier_wait(&crowd->start);
+    for (unsigned n = 0; n < HITS; n++) {
+        hit_the_shared_keys(crowd, n);
+        /* Keys that live for 50 µs of a clock that goes on by one for each. */
+        snprintf(key, sizeof key, "%u-%u", member, n);
+        struct weir_spend brief = spend_of(WEIR_GCRA, key, 1, 50);
+        if (!ask(&brief).allowed)
+            atomic_fetch_add(&crowd->own_wrong, 1);
+        atomic_fetch_add(&clock_us, 1);
+    }
+    return NULL;
+}
+
+static void counts_exactly_with_many_threads(void **state)
+{
+    (void)state;
+    static struct crowd crowd;
+    pthread_t threads[THREADS];
+    memset(&crowd, 0, sizeof crowd);
+    /* Well inside a window of two hours, since the edges are on the clock. */
+    atomic_store(&clock_us, UINT64_C(1767225600000000) + HOUR);
+    pthread_barrier_init(&crowd.start, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hit, &crowd), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&crowd.start);
+
+    /* 40000 at "x" and at "y", of which 30000 each pass; what they refuse is not charged. */
+    assert_int_equal(crowd.shared_through, 60000);
+    assert_int_equal(crowd.own_wrong, 0);
+    static const char *const names[] = { "a", "b", "c", "d" };
+    uint64_t spent = 0;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct weir_spend look = spend_of(WEIR_GCRA, names[i], 1000000, HOUR);
+        look.cost = 0;
+        /* 80000 µs went by, in which 80000 / 3600 units came back. */
+        spent += 1000000 - ask(&look).remaining;
+    }
+    assert_in_range(spent, 60000 - 4 * 23, 60000);
+}
+
+#define CASE(name)       cmocka_unit_test_setup_teardown(name, open_default, close_store)
+#define SMALL_CASE(name) cmocka_unit_test_setup_teardown(name, open_least, close_store)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(answers_before_submit_returns),
+        CASE(goes_on_as_before_when_the_clock_steps_back),
+        SMALL_CASE(forgets_what_has_expired),
+        CASE(keeps_nothing_of_looks_and_hopeless_costs),
+        SMALL_CASE(stays_in_its_budget),
+        SMALL_CASE(lets_no_flood_forgive_a_key_that_refuses),
+        CASE(spends_at_most_64_bytes_on_a_key),
+        SMALL_CASE(counts_exactly_with_many_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* The table by itself, with hashes of the test's own. WEIR_SEED repeats a run. */
+#include "test.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "store/memory_table.h"
+
+/* Enough for one group of 8 segments. */
+#define SMALL_BYTES (UINT64_C(40) << 10)
+
+static const struct weir_keep keep_none = { .count = 0 };
+static struct weir_memory_table table;
+
+static int open_small(void **state)
+{
+    (void)state;
+    return !weir_table_init(&table, SMALL_BYTES);
+}
+
+static int close_table(void **state)
+{
+    (void)state;
+    weir_table_finish(&table);
+    return 0;
+}
+
+/* A hash of the first segment, with a place anywhere in it. */
+static uint64_t hash_in_first(uint32_t number)
+{
+    return (uint64_t)(number & 0xffff) << 32 | number * UINT32_C(2654435761);
+}
+
+static void put(uint64_t hash, uint64_t expires_us, bool refuses, uint64_t now_us)
+{
+    struct weir_memory_entry entry = {
+        .hash = hash, .first = hash, .expires_us = expires_us, .refuses = refuses
+    };
+    weir_table_put(&table, &entry, now_us, &keep_none);
+}
+
+static bool has(uint64_t hash, uint64_t now_us)
+{
+    const struct weir_memory_entry *entry = weir_table_find(&table, hash, now_us);
+    if (entry != NULL)
+        assert_int_equal(entry->first, hash);
+    return entry != NULL;
+}
+
+/* The keys that a segment holds at its full size. */
+static uint32_t most_keys(void)
+{
+    return WEIR_SEGMENT_PLACES * 3 / 4;
+}
+
+static void holds_what_was_put_until_it_expires(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), 1000 + i, false, 1);
+    for (uint32_t i = 0; i < most_keys(); i++) {
+        assert_true(has(hash_in_first(i), 999 + i));
+        assert_false(has(hash_in_first(i), 1000 + i));
+    }
+    assert_false(has(hash_in_first(4711), 1));
+    assert_int_equal(weir_table_live(&table, 0, 1), most_keys());
+    assert_int_equal(weir_table_live(&table, 0, 1009), most_keys() - 10);
+}
+
+static void starts_small_and_stays_in_its_budget(void **state)
+{
+    (void)state;
+    size_t before = 0, after = 0;
+    for (size_t i = 0; i < table.segment_count; i++)
+        before += weir_table_bytes(&table, i);
+    assert_true(before < 1024);
+    for (uint64_t n = 0; n < 100000; n++)
+        put(n * UINT64_C(0x9e3779b97f4a7c15), 1000, false, 1);
+    for (size_t i = 0; i < table.segment_count; i++)
+        after += weir_table_bytes(&table, i);
+    assert_in_range(after, 32768, SMALL_BYTES);
+}
+
+static void evicts_what_has_expired_before_all_else(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), i % 2 == 0 ? 10 : 1000, false, 1);
+    for (uint32_t i = 0; i < most_keys() / 2; i++)
+        put(hash_in_first(1000 + i), 1000, false, 10);
+    for (uint32_t i = 1; i < most_keys(); i += 2)
+        assert_true(has(hash_in_first(i), 10));
+    for (uint32_t i = 0; i < most_keys() / 2; i++)
+        assert_true(has(hash_in_first(1000 + i), 10));
+}
+
+static void evicts_the_least_recently_used(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), 1000, false, 1);
+    /* The first ten are used again. */
+    for (uint32_t i = 0; i < 10; i++)
+        put(hash_in_first(i), 1000, false, 1);
+    for (uint32_t i = 0; i < 20; i++)
+        put(hash_in_first(1000 + i), 1000, false, 1);
+    for (uint32_t i = 0; i < most_keys(); i++)
+        assert_int_equal(has(hash_in_first(i), 1), i < 10 || i >= 30);
+}
+
+static void never_evicts_one_that_refuses_before_another(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), 1000 + i, i < 50, 1);
+    for (uint32_t i = 0; i < 5000; i++)
+        put(hash_in_first(1000 + i), 2000, false, 1);
+    for (uint32_t i = 0; i < 50; i++)
+        assert_true(has(hash_in_first(i), 1));
+}
+
+static void evicts_the_one_that_ends_first_if_all_refuse(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), i == 7 ? 500 : 1000, true, 1);
+    put(hash_in_first(1000), 1000, false, 1);
+    for (uint32_t i = 0; i < most_keys(); i++)
+        assert_int_equal(has(hash_in_first(i), 1), i != 7);
+    assert_true(has(hash_in_first(1000), 1));
+}
+
+static void never_evicts_a_key_of_the_same_plan(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), 1000, true, 1);
+    struct weir_keep keep = { .count = 8 };
+    for (uint32_t i = 0; i < 8; i++)
+        keep.hashes[i] = hash_in_first(1000 + i);
+    for (uint32_t i = 0; i < 8; i++) {
+        struct weir_memory_entry entry = { .hash = keep.hashes[i],
+                                           .first = keep.hashes[i],
+                                           .expires_us = 1000 };
+        weir_table_put(&table, &entry, 1, &keep);
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(has(keep.hashes[i], 1));
+}
+
+/* Against a list: with fewer keys than fit, nothing is ever lost, whatever is put and expires. */
+static void agrees_with_a_list_for_ever(void **state)
+{
+    (void)state;
+    const char *given = getenv("WEIR_SEED");
+    uint64_t random =
+        given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 2654435761u;
+    random += random == 0;
+    print_message("    WEIR_SEED=%" PRIu64 "\n", random);
+
+    static uint64_t expires_us[96];
+    memset(expires_us, 0, sizeof expires_us);
+    uint64_t now_us = 1;
+    for (int step = 0; step < 300000; step++) {
+        random ^= random >> 12;
+        random ^= random << 25;
+        random ^= random >> 27;
+        uint64_t number = random * UINT64_C(2685821657736338717) >> 16;
+        uint32_t key = (uint32_t)(number % COUNT_OF(expires_us));
+        /* Half of them meet in one place. */
+        uint64_t hash = key % 2 == 0 ? hash_in_first(key) : (uint64_t)key << 32 | 0xffffff00;
+        now_us += number >> 8 & 1;
+
+        assert_int_equal(has(hash, now_us), expires_us[key] > now_us);
+        if ((number >> 9 & 3) == 0)
+            continue;
+        expires_us[key] = now_us + 1 + (number >> 12) % 300;
+        put(hash, expires_us[key], (number >> 11 & 1) == 0, now_us);
+        assert_true(has(hash, now_us));
+    }
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_small, close_table)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(holds_what_was_put_until_it_expires),
+        CASE(starts_small_and_stays_in_its_budget),
+        CASE(evicts_what_has_expired_before_all_else),
+        CASE(evicts_the_least_recently_used),
+        CASE(never_evicts_one_that_refuses_before_another),
+        CASE(evicts_the_one_that_ends_first_if_all_refuse),
+        CASE(never_evicts_a_key_of_the_same_plan),
+        CASE(agrees_with_a_list_for_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

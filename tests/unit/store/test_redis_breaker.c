@@ -1,0 +1,143 @@
+#include "test.h"
+
+#include "store/breaker.h"
+
+#define MS UINT64_C(1000)
+
+static struct weir_breaker made(uint64_t seed)
+{
+    struct weir_breaker breaker;
+    weir_breaker_init(&breaker, seed);
+    return breaker;
+}
+
+static struct weir_breaker closed(void)
+{
+    struct weir_breaker breaker = made(1);
+    weir_breaker_try(&breaker);
+    weir_breaker_succeeded(&breaker);
+    return breaker;
+}
+
+static void lets_checks_wait_for_the_first_try(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = made(1);
+    assert_true(weir_breaker_lets_through(&breaker));
+    weir_breaker_try(&breaker);
+    assert_true(weir_breaker_lets_through(&breaker));
+    weir_breaker_failed(&breaker, 0);
+    assert_false(weir_breaker_lets_through(&breaker));
+    /* Later tries are made by the store, and nobody waits for them. */
+    weir_breaker_try(&breaker);
+    assert_false(weir_breaker_lets_through(&breaker));
+    weir_breaker_succeeded(&breaker);
+    assert_true(weir_breaker_lets_through(&breaker));
+}
+
+static void opens_after_five_timeouts_in_a_row(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = closed();
+    for (int n = 0; n < 4; n++)
+        assert_false(weir_breaker_timed_out(&breaker));
+    weir_breaker_answered(&breaker);
+    for (int n = 0; n < 4; n++)
+        assert_false(weir_breaker_timed_out(&breaker));
+    assert_true(weir_breaker_timed_out(&breaker));
+}
+
+static void stops_the_waiting_for_a_first_try_that_takes_long(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = made(1);
+    for (int n = 0; n < 4; n++)
+        weir_breaker_timed_out(&breaker);
+    assert_true(weir_breaker_lets_through(&breaker));
+    assert_true(weir_breaker_timed_out(&breaker));
+    assert_false(weir_breaker_lets_through(&breaker));
+    assert_false(weir_breaker_is_due(&breaker, UINT64_MAX)); /* it still is under way */
+    weir_breaker_succeeded(&breaker);
+    assert_true(weir_breaker_lets_through(&breaker));
+}
+
+static void tries_at_once_after_a_connection_that_gave_answers(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = closed();
+    weir_breaker_answered(&breaker);
+    weir_breaker_failed(&breaker, 5000 * MS);
+    assert_true(weir_breaker_is_due(&breaker, 5000 * MS));
+    weir_breaker_try(&breaker);
+    weir_breaker_failed(&breaker, 5000 * MS);
+    assert_false(weir_breaker_is_due(&breaker, 5024 * MS));
+    assert_true(weir_breaker_is_due(&breaker, 5050 * MS));
+}
+
+static void makes_longer_pauses_up_to_a_second(void **state)
+{
+    (void)state;
+    static const uint64_t most_ms[] = { 50, 100, 200, 400, 800, 1000, 1000, 1000 };
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct weir_breaker breaker = made(seed * UINT64_C(0x9e3779b97f4a7c15));
+        uint64_t now_us = 77;
+        for (size_t i = 0; i < COUNT_OF(most_ms); i++) {
+            weir_breaker_failed(&breaker, now_us);
+            assert_in_range(breaker.try_at_us - now_us, most_ms[i] * MS / 2, most_ms[i] * MS);
+            assert_false(weir_breaker_is_due(&breaker, breaker.try_at_us - 1));
+            assert_true(weir_breaker_is_due(&breaker, breaker.try_at_us));
+            now_us = breaker.try_at_us;
+            weir_breaker_try(&breaker);
+            assert_false(weir_breaker_is_due(&breaker, now_us)); /* one try at a time */
+        }
+    }
+}
+
+static void keeps_its_pauses_long_until_an_answer_comes(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = made(1);
+    for (int n = 0; n < 10; n++)
+        weir_breaker_failed(&breaker, 0);
+    /* It can be connected to, but it gives no answer. */
+    weir_breaker_try(&breaker);
+    weir_breaker_succeeded(&breaker);
+    weir_breaker_failed(&breaker, 0);
+    assert_true(breaker.try_at_us >= 500 * MS);
+
+    weir_breaker_try(&breaker);
+    weir_breaker_succeeded(&breaker);
+    weir_breaker_answered(&breaker);
+    weir_breaker_failed(&breaker, 0); /* the try that comes at once */
+    weir_breaker_failed(&breaker, 0);
+    assert_true(breaker.try_at_us <= 50 * MS);
+}
+
+static void tries_at_another_time_in_each_process(void **state)
+{
+    (void)state;
+    uint64_t first_us = 0;
+    bool differ = false;
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct weir_breaker breaker = made(seed * UINT64_C(0x9e3779b97f4a7c15));
+        weir_breaker_failed(&breaker, 0);
+        if (seed == 0)
+            first_us = breaker.try_at_us;
+        differ = differ || breaker.try_at_us != first_us;
+    }
+    assert_true(differ);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lets_checks_wait_for_the_first_try),
+        cmocka_unit_test(opens_after_five_timeouts_in_a_row),
+        cmocka_unit_test(stops_the_waiting_for_a_first_try_that_takes_long),
+        cmocka_unit_test(tries_at_once_after_a_connection_that_gave_answers),
+        cmocka_unit_test(makes_longer_pauses_up_to_a_second),
+        cmocka_unit_test(keeps_its_pauses_long_until_an_answer_comes),
+        cmocka_unit_test(tries_at_another_time_in_each_process),
+    };
+    return cmocka_run_group_tests_name("breaker", tests, NULL, NULL);
+}
