@@ -72,8 +72,8 @@ WEIR_API enum weir_code weir_chain_use_at(struct weir_chain *chain, const char *
 
 /* Adds a handler for a method and a pattern: "/v1/items/:id", "/files/" followed by "*", or "*"
  * for every path. The first that matches runs; one that returns WEIR_NEXT passes on. GET also
- * serves HEAD. A path with handlers, but none for the method, is answered 405 with Allow; a path
- * with none goes to the wrapped application, or is answered 404. */
+ * serves HEAD. What no handler takes goes to the wrapped application; without one, a path that has
+ * handlers for other methods is answered 405 with Allow (OPTIONS: 204), and any other 404. */
 WEIR_API enum weir_code weir_chain_on(
     struct weir_chain *chain, const char *method, const char *pattern,
     enum weir_step (*handler)(void *self, struct weir_request *request), void *self);

@@ -64,7 +64,8 @@ WEIR_API enum MHD_Result weir_redirect_queue_response(struct MHD_Connection *con
 WEIR_API void weir_redirect_destroy_response(struct MHD_Response *response);
 
 /* The connection a request came on, for handlers of the chain that queue a response of their own
- * with weir_queue_response() and return WEIR_DONE. */
+ * with weir_queue_response() and return WEIR_DONE. Where the request has a body, ask for it with
+ * weir_request_body() first: queued before it, a response ends the connection. */
 WEIR_API struct MHD_Connection *weir_request_connection(const struct weir_request *request);
 
 #endif

@@ -1,0 +1,499 @@
+/* Between libmicrohttpd and the chain; the only file that calls libmicrohttpd. */
+#include <weir/mhd.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "chain/chain_internal.h"
+
+#define APP_FIRST (offsetof(struct weir_app, uri_log_cls) + sizeof(void *))
+
+/* The request whose handler runs on this thread, so that a queued response finds it. */
+static _Thread_local struct weir_request *current;
+
+static struct MHD_Connection *connection_of(const struct weir_request *request)
+{
+    return request->connection;
+}
+
+struct MHD_Connection *weir_request_connection(const struct weir_request *request)
+{
+    return request->connection;
+}
+
+/* setting up */
+
+enum weir_code weir_chain_serve(struct weir_chain *chain, const struct weir_app *app)
+{
+    if (chain == NULL || app == NULL)
+        return WEIR_E_ARGUMENT;
+    if (atomic_load(&chain->is_serving))
+        return WEIR_E_STATE;
+
+    struct weir_app *ours = malloc(sizeof *ours);
+    if (ours == NULL)
+        return WEIR_E_MEMORY;
+    enum weir_code code = weir_options_take(ours, sizeof *ours, app, APP_FIRST, "WEIR_APP", NULL);
+    if (code == WEIR_OK && ours->handler == NULL)
+        code = WEIR_E_ARGUMENT;
+    if (code != WEIR_OK) {
+        free(ours);
+        return code;
+    }
+    free(chain->app);
+    chain->app = ours;
+    return WEIR_OK;
+}
+
+static unsigned daemon_flags(struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_FLAGS);
+    return info == NULL ? 0 : (unsigned)info->flags;
+}
+
+static bool can_suspend(unsigned flags)
+{
+    return (flags & MHD_ALLOW_SUSPEND_RESUME) != 0 && (flags & MHD_USE_THREAD_PER_CONNECTION) == 0;
+}
+
+enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemon *daemon,
+                                struct weir_error *error)
+{
+    if (chain == NULL || daemon == NULL)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL, "There is no %s.",
+                              chain == NULL ? "chain" : "daemon; MHD_start_daemon() failed");
+    unsigned flags = daemon_flags(daemon);
+    if (!can_suspend(flags) && (flags & MHD_USE_THREAD_PER_CONNECTION) == 0)
+        return weir_error_set(error, WEIR_E_DAEMON, NULL,
+                              "The daemon was started without MHD_ALLOW_SUSPEND_RESUME, so a "
+                              "request that waits holds up its thread: add it to the flags of "
+                              "MHD_start_daemon().");
+    if ((flags & MHD_USE_INTERNAL_POLLING_THREAD) == 0 && chain->on_wake == NULL
+        && chain->wake_fd < 0)
+        return weir_error_set(error, WEIR_E_DAEMON, NULL,
+                              "The daemon is polled by the program's own loop, which nothing "
+                              "wakes: set on_wake in WEIR_CHAIN_OPTIONS, or poll "
+                              "weir_chain_wake_fd().");
+    return WEIR_OK;
+}
+
+bool weir_stop_daemon(struct weir_chain *chain, struct MHD_Daemon *daemon, uint32_t drain_ms)
+{
+    MHD_socket listener = MHD_quiesce_daemon(daemon);
+    bool answered = weir_chain_drain(chain, drain_ms);
+    MHD_stop_daemon(daemon);
+    if (listener != MHD_INVALID_SOCKET)
+        close(listener);
+    return answered;
+}
+
+/* holding a request back */
+
+static void suspend(struct weir_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_DAEMON);
+    if (info != NULL && can_suspend(daemon_flags(info->daemon))) {
+        MHD_suspend_connection(connection_of(request));
+        return;
+    }
+    /* Resumes get lost with a thread for each connection, and without the flag suspending
+     * aborts the program: there the thread itself waits, in serve_chain(). */
+    if (!request->blocks)
+        pthread_cond_init(&request->woken, NULL); /* never fails for a default one (glibc) */
+    request->blocks = true;
+}
+
+static void resume(struct weir_request *request)
+{
+    if (request->blocks)
+        pthread_cond_signal(&request->woken);
+    else
+        MHD_resume_connection(connection_of(request));
+}
+
+static const struct weir_server server = { suspend, resume };
+
+/* taking a request in */
+
+static bool announces_body(const struct weir_line *line)
+{
+    if (weir_text_equal_fold(line->name, WEIR_TEXT("Transfer-Encoding")))
+        return true;
+    return weir_text_equal_fold(line->name, WEIR_TEXT("Content-Length"))
+           && !weir_text_equal(weir_text_trim(line->value), WEIR_TEXT("0"));
+}
+
+/* Lines while they are gathered: in the request's own array, or in one of the right size. */
+struct gathering {
+    struct weir_request *request;
+    struct weir_line *headers;
+    size_t header_count;
+    struct weir_line *queries;
+    size_t query_count;
+};
+
+static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
+                              const char *value, size_t value_size)
+{
+    struct gathering *all = cls;
+    const struct weir_line line = { { key, key_size }, { value == NULL ? "" : value, value_size } };
+    if (kind == MHD_GET_ARGUMENT_KIND) {
+        all->queries[all->query_count++] = line;
+        return MHD_YES;
+    }
+    all->headers[all->header_count++] = line;
+    if (announces_body(&line))
+        all->request->facts.has_body = true;
+    return MHD_YES;
+}
+
+static struct weir_line *room_for(struct weir_request *request, int count, bool is_header)
+{
+    if (is_header && count <= WEIR_INLINE_HEADERS)
+        return request->inline_headers;
+    return weir_request_alloc(request, (size_t)count * sizeof(struct weir_line));
+}
+
+static bool gather_lines(struct weir_request *request, struct MHD_Connection *connection)
+{
+    int headers = MHD_get_connection_values_n(connection, MHD_HEADER_KIND, NULL, NULL);
+    int queries = MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    struct gathering all = { .request = request };
+    all.headers = room_for(request, headers, true);
+    all.queries = queries > 0 ? room_for(request, queries, false) : NULL;
+    if (all.headers == NULL || (queries > 0 && all.queries == NULL))
+        return false;
+
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, gather, &all);
+    if (queries > 0)
+        MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, gather, &all);
+    request->facts.headers = all.headers;
+    request->facts.header_count = all.header_count;
+    request->facts.queries = all.queries;
+    request->facts.query_count = all.query_count;
+    return true;
+}
+
+static bool take_in(struct weir_request *request, struct MHD_Connection *connection,
+                    const char *url, const char *method)
+{
+    request->server = &server;
+    request->connection = connection;
+    request->method = method;
+    request->facts.method = weir_text_from(method);
+    request->facts.target = weir_text_from(url);
+
+    /* 1.0.1 gives NULL where there is no address, 0.9.75 a pointer to NULL. */
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    request->facts.peer = info == NULL ? NULL : info->client_addr;
+
+    request->stage = WEIR_STAGE_CHAIN;
+    return gather_lines(request, connection) && weir_request_normalise(request);
+}
+
+/* replies */
+
+static bool add_to_response(void *response, const char *name, const char *value)
+{
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static const char *find_in_response(void *response, const char *name)
+{
+    return MHD_get_response_header(response, name);
+}
+
+static struct MHD_Response *make_response(const struct weir_reply *reply)
+{
+    /* The body lives in the request, which outlives the sending. The cast is for a parameter
+     * that libmicrohttpd declares without const and does not write to. */
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        reply->body_length, (void *)(uintptr_t)reply->body, MHD_RESPMEM_PERSISTENT);
+    for (size_t i = 0; response != NULL && i < reply->line_count; i++)
+        MHD_add_response_header(response, reply->lines[i].name, reply->lines[i].value);
+    return response;
+}
+
+static enum MHD_Result send_reply(struct weir_request *request)
+{
+    weir_run_reply_hooks(request, &request->reply);
+    request->stage = WEIR_STAGE_SENT;
+    struct MHD_Response *response = make_response(&request->reply);
+    if (response == NULL)
+        return MHD_NO;
+    enum MHD_Result queued =
+        MHD_queue_response(connection_of(request), request->reply.status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* A response is queued, and libmicrohttpd builds its header only after the handler has returned:
+ * until then lines can still be added. */
+static void finish_app_reply(struct weir_request *request)
+{
+    /* After this one libmicrohttpd calls again, for the reply itself. */
+    if (request->app_status == MHD_HTTP_PROCESSING) {
+        request->app_response = NULL;
+        return;
+    }
+    struct weir_reply reply = { .status = request->app_status,
+                                .response =
+                                    request->app_response_is_own ? request->app_response : NULL,
+                                .add = add_to_response,
+                                .header = find_in_response };
+    request->app_response = NULL;
+    request->stage = WEIR_STAGE_SENT;
+    weir_run_reply_hooks(request, &reply);
+}
+
+static enum MHD_Result queue(struct MHD_Connection *connection, unsigned int status_code,
+                             struct MHD_Response *response, bool is_own)
+{
+    enum MHD_Result queued = MHD_queue_response(connection, status_code, response);
+    if (queued == MHD_YES && current != NULL && current->connection == connection) {
+        current->app_response = response;
+        current->app_response_is_own = is_own;
+        current->app_status = status_code;
+    }
+    return queued;
+}
+
+enum MHD_Result weir_queue_response(struct MHD_Connection *connection, unsigned int status_code,
+                                    struct MHD_Response *response)
+{
+    return queue(connection, status_code, response, true);
+}
+
+enum MHD_Result weir_redirect_queue_response(struct MHD_Connection *connection,
+                                             unsigned int status_code,
+                                             struct MHD_Response *response)
+{
+    return queue(connection, status_code, response, false);
+}
+
+void weir_redirect_destroy_response(struct MHD_Response *response)
+{
+    /* The connection holds a reference of its own, so the response outlives this. */
+    if (current != NULL && response != NULL && current->app_response == response)
+        current->app_response_is_own = true;
+    MHD_destroy_response(response);
+}
+
+/* one call of the access handler */
+
+struct call {
+    const char *url;
+    const char *version;
+    const char *upload_data;
+    size_t *upload_data_size;
+};
+
+/* The application has called MHD_queue_response() itself: the hooks see the status at least. */
+static bool queued_directly(struct weir_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_HTTP_STATUS);
+    if (info == NULL)
+        return false;
+    request->app_status = info->http_status;
+    return true;
+}
+
+static enum MHD_Result serve_app(struct weir_request *request, const struct call *call)
+{
+    const struct weir_app *app = request->chain->app;
+    request->app_knows = true;
+    enum MHD_Result result = app->handler(app->handler_cls, connection_of(request), call->url,
+                                          request->method, call->version, call->upload_data,
+                                          call->upload_data_size, &request->app_con_cls);
+    if (request->app_response != NULL || queued_directly(request))
+        finish_app_reply(request);
+    return result;
+}
+
+static bool refuses_body(const struct weir_request *request)
+{
+    return request->facts.has_body && request->reply.status >= 400;
+}
+
+/* The rest of a body that nobody reads any more is swallowed: a response can only be queued before
+ * the first byte or after the last. */
+static enum MHD_Result serve_reply(struct weir_request *request, const struct call *call)
+{
+    if (*call->upload_data_size > 0) {
+        *call->upload_data_size = 0;
+        return MHD_YES;
+    }
+    /* Queued in the first call the reply closes the connection (libmicrohttpd 0.9.75 to 1.0.1),
+     * which is right only where there is a body to refuse. */
+    if (request->in_first_call && !refuses_body(request)) {
+        request->in_first_call = false;
+        return MHD_YES;
+    }
+    return send_reply(request);
+}
+
+static enum MHD_Result serve_chain(struct weir_request *request, const struct call *call)
+{
+    enum weir_run run = weir_run(request);
+    while (run == WEIR_RUN_WAIT && request->blocks) {
+        weir_parking_block(&request->chain->parking, request);
+        run = weir_run(request);
+    }
+
+    switch (run) {
+    case WEIR_RUN_WAIT:
+        return MHD_YES;
+    case WEIR_RUN_LATER:
+    case WEIR_RUN_BODY:
+        request->in_first_call = false;
+        return MHD_YES;
+    case WEIR_RUN_SENT:
+        finish_app_reply(request);
+        return MHD_YES;
+    case WEIR_RUN_APP:
+        request->stage = WEIR_STAGE_APP;
+        return serve_app(request, call);
+    case WEIR_RUN_REPLY:
+        request->stage = WEIR_STAGE_REPLY;
+        return serve_reply(request, call);
+    }
+    return MHD_NO;
+}
+
+/* The chain waits for the body: true when it need not run yet. */
+static bool take_upload(struct weir_request *request, const struct call *call)
+{
+    if (request->body_stage != WEIR_BODY_ASKED)
+        return false;
+    if (*call->upload_data_size == 0) {
+        request->body_stage = WEIR_BODY_WHOLE;
+        return false;
+    }
+    bool taken = weir_request_take_body(request, call->upload_data, *call->upload_data_size);
+    *call->upload_data_size = 0;
+    if (!taken) {
+        weir_run_error(request);
+        request->stage = WEIR_STAGE_REPLY;
+    }
+    return true;
+}
+
+static enum MHD_Result serve(struct weir_request *request, const struct call *call)
+{
+    switch (request->stage) {
+    case WEIR_STAGE_NEW:
+    case WEIR_STAGE_CHAIN:
+        return take_upload(request, call) ? MHD_YES : serve_chain(request, call);
+    case WEIR_STAGE_APP:
+        return serve_app(request, call);
+    case WEIR_STAGE_REPLY:
+        return serve_reply(request, call);
+    case WEIR_STAGE_SENT:
+        *call->upload_data_size = 0;
+        return MHD_YES;
+    }
+    return MHD_NO;
+}
+
+/* *con_cls may hold a pointer of the application's: what a URI log callback that we do not know of has
+ * returned. Ours are told apart by an odd address, so that a foreign one is not looked into. */
+static void *mark(struct weir_request *request)
+{
+    return (char *)request + 1;
+}
+
+static struct weir_request *ours(void *con_cls)
+{
+    if (con_cls == NULL || (uintptr_t)con_cls % 2 == 0)
+        return NULL;
+    struct weir_request *request = (void *)((uintptr_t)con_cls - 1);
+    return request != NULL && request->magic == WEIR_REQUEST_MAGIC ? request : NULL;
+}
+
+/* The request behind *con_cls; NULL: memory ran out. A foreign pointer goes to the application, as
+ * it would without us. */
+static struct weir_request *find_request(struct weir_chain *chain, void **con_cls)
+{
+    struct weir_request *request = ours(*con_cls);
+    if (request != NULL)
+        return request;
+
+    struct weir_request *made = weir_request_new(chain);
+    if (made == NULL)
+        return NULL;
+    made->app_con_cls = *con_cls;
+    made->app_knows = *con_cls != NULL;
+    *con_cls = mark(made);
+    return made;
+}
+
+enum MHD_Result weir_access_handler(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version,
+                                    const char *upload_data, size_t *upload_data_size,
+                                    void **con_cls)
+{
+    struct weir_chain *chain = cls;
+    if (chain == NULL || chain->magic != WEIR_CHAIN_MAGIC)
+        return MHD_NO;
+    struct weir_request *request = find_request(chain, con_cls);
+    if (request == NULL)
+        return MHD_NO;
+    if (request->stage == WEIR_STAGE_NEW) {
+        if (!atomic_load_explicit(&chain->is_serving, memory_order_relaxed))
+            atomic_store(&chain->is_serving, true);
+        if (!take_in(request, connection, url, method))
+            return MHD_NO;
+    }
+
+    const struct call call = { url, version, upload_data, upload_data_size };
+    struct weir_request *outer = current;
+    current = request;
+    enum MHD_Result result = serve(request, &call);
+    current = outer;
+    return result;
+}
+
+static void tell_completed(const struct weir_app *app, struct MHD_Connection *connection,
+                           void **con_cls, enum MHD_RequestTerminationCode toe)
+{
+    if (app != NULL && app->completed != NULL)
+        app->completed(app->completed_cls, connection, con_cls, toe);
+}
+
+void weir_request_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                            enum MHD_RequestTerminationCode toe)
+{
+    struct weir_chain *chain = cls;
+    struct weir_request *request = ours(*con_cls);
+    if (request == NULL) {
+        /* It never reached the access handler, but a URI log callback has seen it. */
+        if (*con_cls != NULL)
+            tell_completed(chain->app, connection, con_cls, toe);
+        return;
+    }
+    /* An application is not told of the end of a request whose beginning it has not seen. */
+    if (request->app_knows)
+        tell_completed(chain->app, connection, &request->app_con_cls, toe);
+    *con_cls = NULL;
+    weir_request_end(request);
+}
+
+void *weir_uri_log(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    struct weir_chain *chain = cls;
+    struct weir_request *request = weir_request_new(chain);
+    if (request == NULL)
+        return NULL;
+    const struct weir_app *app = chain->app;
+    if (app != NULL && app->uri_log != NULL) {
+        request->app_con_cls = app->uri_log(app->uri_log_cls, uri, connection);
+        request->app_knows = true;
+    }
+    return mark(request);
+}

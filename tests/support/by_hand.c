@@ -1,0 +1,72 @@
+#include "by_hand.h"
+
+#include "test.h"
+
+#include <arpa/inet.h>
+
+unsigned by_hand_suspended, by_hand_resumed;
+
+static void note_suspend(struct weir_request *request)
+{
+    (void)request;
+    by_hand_suspended++;
+}
+
+static void note_resume(struct weir_request *request)
+{
+    (void)request;
+    by_hand_resumed++;
+}
+
+static const struct weir_server notebook = { note_suspend, note_resume };
+
+void by_hand_reset(void)
+{
+    by_hand_suspended = by_hand_resumed = 0;
+}
+
+struct weir_request *by_hand_request(struct weir_chain *chain, const char *method,
+                                     const char *target)
+{
+    struct weir_request *request = weir_request_new(chain);
+    assert_non_null(request);
+    request->server = &notebook;
+    request->method = method;
+    request->facts.method = weir_text_from(method);
+    request->facts.target = weir_text_from(target);
+    request->facts.headers = request->inline_headers;
+    request->stage = WEIR_STAGE_CHAIN;
+    request->in_first_call = false;
+    assert_true(weir_request_normalise(request));
+    return request;
+}
+
+void by_hand_header(struct weir_request *request, const char *name, const char *value)
+{
+    assert_true(request->facts.header_count < WEIR_INLINE_HEADERS);
+    request->inline_headers[request->facts.header_count++] =
+        (struct weir_line){ weir_text_from(name), weir_text_from(value) };
+}
+
+void by_hand_peer(struct weir_request *request, const char *address)
+{
+    struct sockaddr_storage *peer = weir_request_alloc(request, sizeof *peer);
+    assert_non_null(peer);
+    memset(peer, 0, sizeof *peer);
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)peer;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)peer;
+    peer->ss_family = AF_INET;
+    if (inet_pton(AF_INET, address, &v4->sin_addr) != 1) {
+        peer->ss_family = AF_INET6;
+        assert_int_equal(inet_pton(AF_INET6, address, &v6->sin6_addr), 1);
+    }
+    request->facts.peer = (const struct sockaddr *)(const void *)peer;
+}
+
+unsigned by_hand_run(struct weir_request *request)
+{
+    if (weir_run(request) != WEIR_RUN_REPLY)
+        return 0;
+    weir_run_reply_hooks(request, &request->reply);
+    return request->reply.status;
+}
