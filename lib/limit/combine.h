@@ -1,0 +1,42 @@
+/* One plan of checks for all limits that apply, and one verdict from the answers. */
+#ifndef WEIR_LIMIT_COMBINE_H
+#define WEIR_LIMIT_COMBINE_H
+
+#include "limit/subject.h"
+
+#define WEIR_PLAN_KEY_BYTES (WEIR_CHECK_LIMITS * 512)
+
+/* What stands behind one spend of a check. */
+struct weir_planned {
+    const struct weir_ruleset *ruleset;
+    const struct weir_limit_rule *limit;
+};
+
+struct weir_plan_of_checks {
+    struct weir_planned planned[WEIR_CHECK_LIMITS]; /* beside check->spends */
+    struct weir_buffer keys;                        /* the memory that keys live in */
+};
+
+/* Adds the limits of a ruleset that apply to this asker: those whose subject is there and whose rate
+ * is not unlimited. False: there is no room, which one ruleset and names of a policy file cannot
+ * bring about. */
+bool weir_plan_add(struct weir_plan_of_checks *plan, struct weir_check *check,
+                   const struct weir_ruleset *ruleset, const struct weir_asker *asker,
+                   uint64_t cost);
+
+/* The share of one of `instances` of a rate: the same units in a window that many times as long,
+ * with at least one unit at once. A share of zero stays zero. Pure. */
+struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorithm algorithm,
+                                 unsigned instances);
+
+struct weir_verdict {
+    bool allowed;
+    bool impossible;   /* one of the limits can never be met              */
+    size_t worst;      /* index of the refusing limit with the longest wait */
+    uint64_t retry_us; /* that wait; 0 when allowed or impossible         */
+};
+
+/* Pure. */
+struct weir_verdict weir_combine(const struct weir_answer *answers, size_t count);
+
+#endif

@@ -1,0 +1,400 @@
+/* Joins identity, policy, store and chain: the middleware that limits. */
+#include "limit/limiter_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "limit/algorithm.h"
+#include "store/store.h"
+
+#define LIMITER_OPTIONS_FIRST                                                                      \
+    (offsetof(struct weir_limiter_options, decision_self) + sizeof(void *))
+
+/* asking the store */
+
+static void on_answer(struct weir_check *check)
+{
+    const struct weir_limit_state *state = check->owner;
+    weir_wake(state->ticket);
+}
+
+static void fail_check(struct weir_limit_state *state, const char *why)
+{
+    state->check.result = WEIR_STORE_UNAVAILABLE;
+    strncpy(state->check.why, why, sizeof state->check.why - 1);
+}
+
+/* Fills the check with the limits of `ruleset`; false: it cannot be done. */
+static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *state,
+                      struct weir_request *request, const struct weir_ruleset *ruleset,
+                      uint64_t cost)
+{
+    char memory[WEIR_PLAN_KEY_BYTES];
+    struct weir_plan_of_checks plan = { .keys = weir_buffer_init(memory, sizeof memory) };
+    const struct weir_asker asker = { limiter->policy, &request->identity, &request->facts,
+                                      &state->match };
+    state->ruleset = ruleset;
+    state->check.count = 0;
+    if (!weir_plan_add(&plan, &state->check, ruleset, &asker, cost))
+        return false;
+
+    char *keys = weir_request_alloc(request, plan.keys.length + 1);
+    if (keys == NULL)
+        return false;
+    memcpy(keys, memory, plan.keys.length);
+    for (size_t i = 0; i < state->check.count; i++)
+        state->check.spends[i].key = keys + (state->check.spends[i].key - memory);
+    memcpy(state->planned, plan.planned, sizeof state->planned);
+    return true;
+}
+
+static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
+                               struct weir_request *request);
+
+static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state *state,
+                          struct weir_request *request)
+{
+    const struct weir_store *store = limiter->store;
+    state->check.done = on_answer;
+    state->check.owner = state;
+    state->phase = WEIR_LIMIT_ASKED;
+    state->ticket = (struct weir_ticket){ NULL, 0 };
+    state->by_memory = false;
+
+    if (!weir_store_ready(store)) {
+        fail_check(state, "not connected");
+        return conclude(limiter, state, request);
+    }
+    if (!store->type->answers_inline) {
+        state->ticket = weir_park(request);
+        if (state->ticket.number == 0) {
+            fail_check(state, "too many requests wait already");
+            return conclude(limiter, state, request);
+        }
+        /* Parked before it is handed over: a store that answers at once must find somebody to
+         * wake. After this line the request belongs to the store. */
+        store->type->submit(store->self, &state->check);
+        return WEIR_WAIT;
+    }
+    store->type->submit(store->self, &state->check);
+    return conclude(limiter, state, request);
+}
+
+/* the store failed */
+
+static enum weir_failure_action action_for(const struct weir_limit_state *state)
+{
+    switch (state->check.result) {
+    case WEIR_STORE_TIMEOUT:
+        return state->ruleset->on_store_failure.timeout;
+    case WEIR_STORE_ERROR:
+        return state->ruleset->on_store_failure.error;
+    case WEIR_STORE_UNAVAILABLE:
+    case WEIR_STORE_CANCELLED:
+    case WEIR_STORE_ANSWERED:
+        break;
+    }
+    return state->ruleset->on_store_failure.unavailable;
+}
+
+static void on_memory_answer(struct weir_check *check)
+{
+    (void)check;
+}
+
+/* Asks the store in this process for this instance's share; false: even that failed. */
+static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *state)
+{
+    struct weir_check *check = &state->check;
+    if (limiter->fallback == NULL)
+        return false;
+    for (size_t i = 0; i < check->count; i++)
+        check->spends[i].rate = weir_rate_share(&check->spends[i].rate, check->spends[i].algorithm,
+                                                limiter->policy->instances);
+    check->done = on_memory_answer;
+    limiter->fallback->type->submit(limiter->fallback->self, check);
+    state->by_memory = true;
+    return check->result == WEIR_STORE_ANSWERED;
+}
+
+/* the verdict */
+
+static enum weir_mode mode_of(const struct weir_limiter *limiter,
+                              const struct weir_ruleset *ruleset)
+{
+    return limiter->policy->mode != WEIR_ENFORCE ? limiter->policy->mode : ruleset->mode;
+}
+
+static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request);
+
+/* Nothing stands against this check: what it was for goes on. */
+static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_state *state,
+                            struct weir_request *request)
+{
+    if (state->purpose == WEIR_FOR_ROUTE) {
+        state->phase = WEIR_LIMIT_DONE;
+        return WEIR_NEXT;
+    }
+    state->has_quotas = false;
+    state->shows_quotas = false;
+    if (state->match.route->auth == WEIR_AUTH_REQUIRED)
+        return weir_limiter_unauthorized(limiter, state, request);
+    return limit_route(limiter, state, request);
+}
+
+static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                    struct weir_request *request)
+{
+    struct weir_verdict verdict = weir_combine(state->check.answers, state->check.count);
+    bool enforces = mode_of(limiter, state->ruleset) == WEIR_ENFORCE;
+    state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
+    state->shows_quotas = state->has_quotas && enforces && weir_limiter_may_show(state, request);
+    if (!verdict.allowed && enforces)
+        return weir_limiter_refuse(limiter, state, request, &verdict);
+    if (!verdict.allowed || state->by_memory)
+        weir_limiter_report(limiter, state, request,
+                            verdict.allowed ? WEIR_ALLOWED : WEIR_SHADOW_LIMITED, &verdict);
+    return go_on(limiter, state, request);
+}
+
+static enum weir_step apply_failure(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                    struct weir_request *request)
+{
+    /* A policy that only watches never keeps anybody out. */
+    bool enforces = mode_of(limiter, state->ruleset) == WEIR_ENFORCE;
+    switch (action_for(state)) {
+    case WEIR_FAIL_MEMORY:
+        if (ask_memory(limiter, state))
+            return apply_answers(limiter, state, request);
+        break;
+    case WEIR_FAIL_CLOSED:
+        break;
+    case WEIR_FAIL_OPEN:
+        enforces = false;
+        break;
+    }
+    if (enforces)
+        return weir_limiter_fail_closed(limiter, state, request);
+    weir_limiter_report(limiter, state, request, WEIR_FAILED_OPEN, NULL);
+    return go_on(limiter, state, request);
+}
+
+static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
+                               struct weir_request *request)
+{
+    state->phase = WEIR_LIMIT_DONE;
+    if (state->check.result == WEIR_STORE_ANSWERED)
+        return apply_answers(limiter, state, request);
+    return apply_failure(limiter, state, request);
+}
+
+/* from the start */
+
+static enum weir_step check_ruleset(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                    struct weir_request *request,
+                                    const struct weir_ruleset *ruleset, uint64_t cost)
+{
+    if (!make_plan(limiter, state, request, ruleset, cost)) {
+        fail_check(state, "the plan could not be made");
+        return conclude(limiter, state, request);
+    }
+    if (state->check.count == 0)
+        return go_on(limiter, state, request);
+    return ask(limiter, state, request);
+}
+
+static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request)
+{
+    const struct weir_route *route = state->match.route;
+    state->purpose = WEIR_FOR_ROUTE;
+    if (route->auth == WEIR_AUTH_REQUIRED && !weir_identity_is_known(&request->identity))
+        return weir_limiter_unauthorized(limiter, state, request);
+    if (route->ruleset == NULL || mode_of(limiter, route->ruleset) == WEIR_OFF)
+        return go_on(limiter, state, request);
+    return check_ruleset(limiter, state, request, route->ruleset, route->cost);
+}
+
+/* A key that nobody was given, and nothing else that says who asks. */
+static bool is_guess(const struct weir_limit_state *state, const struct weir_request *request)
+{
+    return state->match.route->auth != WEIR_AUTH_NONE && request->identity.api_key_unknown
+           && !weir_identity_is_known(&request->identity);
+}
+
+static void find_identity(const struct weir_limiter *limiter, struct weir_request *request)
+{
+    if (!request->identity.found)
+        weir_identity_find(&limiter->policy->identity, &request->facts, &request->identity);
+}
+
+static enum weir_step start(struct weir_limiter *limiter, struct weir_limit_state *state,
+                            struct weir_request *request)
+{
+    find_identity(limiter, request);
+    weir_policy_match(limiter->policy, &request->facts, &state->match);
+    if (request->facts.path.at == NULL && !limiter->policy->has_default)
+        return weir_limiter_bad_path(request);
+    if (!is_guess(state, request))
+        return limit_route(limiter, state, request);
+    state->purpose = WEIR_FOR_GUESS;
+    if (mode_of(limiter, &limiter->policy->guesses) == WEIR_OFF)
+        return go_on(limiter, state, request);
+    return check_ruleset(limiter, state, request, &limiter->policy->guesses, 1);
+}
+
+/* the middleware */
+
+static void warn_once(struct weir_limiter *limiter)
+{
+    if (!atomic_exchange(&limiter->has_warned, true))
+        weir_log_line(&limiter->log, WEIR_WARNING,
+                      "A limiter stands twice in one chain; a request is counted once. [%s]",
+                      weir_code_name(WEIR_W_COUNTED_TWICE));
+}
+
+static enum weir_step limit_on_request(void *self, struct weir_request *request)
+{
+    struct weir_limiter *limiter = self;
+    struct weir_limit_state *state = weir_request_slot(request, self);
+    switch (state->phase) {
+    case WEIR_LIMIT_NEW:
+        return start(limiter, state, request);
+    case WEIR_LIMIT_ASKED:
+        return conclude(limiter, state, request);
+    case WEIR_LIMIT_DONE:
+        break;
+    }
+    warn_once(limiter);
+    return WEIR_NEXT;
+}
+
+static void limit_on_reply(void *self, struct weir_request *request, struct weir_reply *reply)
+{
+    weir_limiter_show(self, weir_request_slot(request, self), reply);
+}
+
+static void limit_on_end(void *self, struct weir_request *request)
+{
+    struct weir_limiter *limiter = self;
+    struct weir_limit_state *state = weir_request_slot(request, self);
+    /* A draining server ended the request under the store's hands. Even if the answer is there by
+     * now, its `done` may still be about to look for somebody to wake: cancel() waits for it. */
+    if (state->phase == WEIR_LIMIT_ASKED)
+        limiter->store->type->cancel(limiter->store->self, &state->check);
+    state->phase = WEIR_LIMIT_DONE;
+}
+
+static enum weir_step identify_on_request(void *self, struct weir_request *request)
+{
+    find_identity(self, request);
+    return WEIR_NEXT;
+}
+
+const struct weir_middleware *weir_limit(struct weir_limiter *limiter)
+{
+    return &limiter->limit;
+}
+
+const struct weir_middleware *weir_identify(struct weir_limiter *limiter)
+{
+    return &limiter->identify;
+}
+
+/* making and freeing */
+
+static bool falls_back(const struct weir_ruleset *ruleset)
+{
+    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
+}
+
+static bool wants_fallback(const struct weir_policy *policy)
+{
+    bool wants = falls_back(&policy->guesses);
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        wants = wants || falls_back(&policy->rulesets[i]);
+    return wants;
+}
+
+static enum weir_code open_stores(struct weir_limiter *limiter,
+                                  const struct weir_limiter_options *options,
+                                  struct weir_error *error)
+{
+    const struct weir_policy *policy = options->policy;
+    const struct weir_store_options *settings =
+        WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms, .prefix = policy->store_prefix,
+                           .memory_bytes = policy->store_memory_bytes, .clock = options->clock,
+                           .log = options->log);
+    limiter->store = options->store;
+    limiter->owns_store = options->store == NULL;
+    if (limiter->owns_store) {
+        enum weir_code code = weir_store_open(policy->store_url, settings, &limiter->store, error);
+        if (code != WEIR_OK)
+            return code;
+    }
+    if (!wants_fallback(policy))
+        return WEIR_OK;
+    return weir_store_new_memory(settings, &limiter->fallback, error);
+}
+
+static void make_middleware(struct weir_limiter *limiter)
+{
+    limiter->limit =
+        *WEIR_MIDDLEWARE(.name = "limit", .self = limiter, .on_request = limit_on_request,
+                         .on_reply = limit_on_reply, .on_end = limit_on_end,
+                         .request_bytes = sizeof(struct weir_limit_state));
+    limiter->identify =
+        *WEIR_MIDDLEWARE(.name = "identify", .self = limiter, .on_request = identify_on_request);
+}
+
+enum weir_code weir_limiter_new(const struct weir_limiter_options *options,
+                                struct weir_limiter **limiter, struct weir_error *error)
+{
+    struct weir_limiter_options ours;
+    enum weir_code code = weir_options_take(&ours, sizeof ours, options, LIMITER_OPTIONS_FIRST,
+                                            "WEIR_LIMITER_OPTIONS", error);
+    if (code != WEIR_OK)
+        return code;
+    if (ours.policy == NULL)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                              "A limiter needs a policy; weir_policy_load() makes one.");
+
+    struct weir_limiter *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    made->policy = ours.policy;
+    made->clock = weir_clock_or_system(ours.clock);
+    made->log = ours.log;
+    made->on_decision = ours.on_decision;
+    made->decision_self = ours.decision_self;
+    make_middleware(made);
+    code = open_stores(made, &ours, error);
+    if (code != WEIR_OK) {
+        weir_limiter_free(made);
+        return code;
+    }
+    *limiter = made;
+    return WEIR_OK;
+}
+
+struct weir_limiter *weir_limiter_free(struct weir_limiter *limiter)
+{
+    if (limiter == NULL)
+        return NULL;
+    if (limiter->owns_store)
+        weir_store_free(limiter->store);
+    weir_store_free(limiter->fallback);
+    free(limiter);
+    return NULL;
+}
+
+void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state)
+{
+    weir_store_state(limiter->store, state);
+}

@@ -1,0 +1,303 @@
+/* What the limiter tells: clients in replies and quota fields, operators in decisions. */
+#include "limit/limiter_internal.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "headers/ratelimit.h"
+#include "limit/gcra.h"
+#include "reply/problem.h"
+
+/* What a closed policy asks a client to wait; the store probes for its return more often. */
+#define CLOSED_RETRY_S 1
+
+bool weir_limiter_may_show(const struct weir_limit_state *state, const struct weir_request *request)
+{
+    return state->match.route->auth != WEIR_AUTH_NONE && weir_identity_is_known(&request->identity);
+}
+
+/* decisions */
+
+static uint64_t retry_s_of(const struct weir_verdict *verdict)
+{
+    if (verdict == NULL || verdict->allowed || verdict->impossible)
+        return 0;
+    uint64_t retry_s = weir_seconds_up(verdict->retry_us);
+    return retry_s == 0 ? 1 : retry_s;
+}
+
+static const char *failure_name(enum weir_store_result result)
+{
+    switch (result) {
+    case WEIR_STORE_ANSWERED:
+        return NULL;
+    case WEIR_STORE_TIMEOUT:
+        return "timeout";
+    case WEIR_STORE_ERROR:
+        return "error";
+    case WEIR_STORE_UNAVAILABLE:
+    case WEIR_STORE_CANCELLED:
+        break;
+    }
+    return "unavailable";
+}
+
+/* The public name of a client; `network` is memory for it. */
+static const char *client_of(const struct weir_request *request, char network[WEIR_NETWORK_CHARS])
+{
+    const struct weir_identity *who = &request->identity;
+    if (who->api_key != NULL)
+        return who->api_key->id;
+    if (who->client.family == WEIR_NO_ADDRESS)
+        return NULL;
+    weir_network_print(&who->network, network);
+    return network;
+}
+
+void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
+                         const struct weir_request *request, enum weir_outcome outcome,
+                         const struct weir_verdict *verdict)
+{
+    if (limiter->on_decision == NULL)
+        return;
+    bool refused = verdict != NULL && !verdict->allowed;
+    bool failed = outcome == WEIR_FAILED_OPEN || outcome == WEIR_FAILED_CLOSED;
+    char network[WEIR_NETWORK_CHARS];
+    const struct weir_decision decision = {
+        .outcome = outcome,
+        .by_memory = state->by_memory,
+        .method = request->method,
+        .path = request->facts.path.at == NULL ? request->facts.target.at : request->facts.path.at,
+        .policy = state->ruleset == NULL ? NULL : state->ruleset->name,
+        .limit = refused ? state->planned[verdict->worst].limit->name : NULL,
+        .client = client_of(request, network),
+        .failure = failed ? failure_name(state->check.result) : NULL,
+        .why = failed && state->check.why[0] != '\0' ? state->check.why : NULL,
+        .cost = state->check.count > 0 ? state->check.spends[0].cost : 0,
+        .retry_s = retry_s_of(verdict),
+    };
+    limiter->on_decision(limiter->decision_self, &decision);
+}
+
+/* refusals */
+
+static void put_plural(struct weir_buffer *text, uint64_t number, const char *unit)
+{
+    weir_buffer_put_number(text, number);
+    weir_buffer_put_char(text, ' ');
+    weir_buffer_put_string(text, unit);
+    if (number != 1)
+        weir_buffer_put_char(text, 's');
+}
+
+static void put_window(struct weir_buffer *text, uint64_t window_us)
+{
+    if (window_us % 1000000 == 0)
+        put_plural(text, window_us / 1000000, "second");
+    else
+        put_plural(text, window_us / 1000, "millisecond");
+}
+
+/* "Limit of 100 per 60 seconds reached; retry in 8 seconds." */
+static const char *describe(const struct weir_limit_state *state,
+                            const struct weir_verdict *verdict, char *memory, size_t size)
+{
+    const struct weir_spend *spend = &state->check.spends[verdict->worst];
+    struct weir_buffer text = weir_buffer_init(memory, size);
+    if (verdict->impossible) {
+        weir_buffer_put_string(&text, "This request costs ");
+        weir_buffer_put_number(&text, spend->cost);
+        weir_buffer_put_string(&text, ", and the limit never holds more than ");
+        weir_buffer_put_number(&text, spend->rate.limit == 0 ? 0 : spend->rate.burst);
+        weir_buffer_put_string(&text, ".");
+        return weir_buffer_string(&text);
+    }
+    weir_buffer_put_string(&text, "Limit of ");
+    weir_buffer_put_number(&text, spend->rate.limit);
+    weir_buffer_put_string(&text, " per ");
+    put_window(&text, spend->rate.window_us);
+    weir_buffer_put_string(&text, " reached; retry in ");
+    put_plural(&text, retry_s_of(verdict), "second");
+    weir_buffer_put_char(&text, '.');
+    return weir_buffer_string(&text);
+}
+
+static size_t list_violated(const struct weir_limit_state *state,
+                            const char *violated[WEIR_CHECK_LIMITS])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < state->check.count; i++)
+        if (!state->check.answers[i].allowed)
+            violated[count++] = state->planned[i].limit->name;
+    return count;
+}
+
+/* A number as a header's value; a refusal without its wait is still a refusal. */
+static void add_retry_after(struct weir_request *request, uint64_t seconds)
+{
+    char memory[24];
+    struct weir_buffer text = weir_buffer_init(memory, sizeof memory);
+    weir_buffer_put_number(&text, seconds);
+    weir_reply_line(request, "Retry-After", weir_buffer_string(&text));
+}
+
+static enum weir_step reply_problem(struct weir_request *request,
+                                    const struct weir_problem *problem)
+{
+    char memory[2048];
+    struct weir_buffer json = weir_buffer_init(memory, sizeof memory);
+    weir_problem_write(problem, &json);
+    const char *text = weir_buffer_string(&json);
+    if (text == NULL
+        || !weir_reply_bytes(request, problem->status, "application/problem+json", text,
+                             json.length))
+        return WEIR_FAIL;
+    weir_reply_line(request, "Cache-Control", "no-store");
+    return WEIR_DONE;
+}
+
+enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                   struct weir_request *request, const struct weir_verdict *verdict)
+{
+    char detail[160];
+    const char *violated[WEIR_CHECK_LIMITS];
+    struct weir_problem problem = { .type = WEIR_PROBLEM_QUOTA_EXCEEDED, .status = 429 };
+    /* Where identity is not asked for, one refusal looks like another. */
+    if (state->shows_quotas) {
+        problem.detail = describe(state, verdict, detail, sizeof detail);
+        problem.violated = violated;
+        problem.violated_count = list_violated(state, violated);
+    }
+    state->phase = WEIR_LIMIT_DONE;
+    weir_limiter_report(limiter, state, request,
+                        verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
+    enum weir_step step = reply_problem(request, &problem);
+    if (step == WEIR_DONE && !verdict->impossible)
+        add_retry_after(request, retry_s_of(verdict));
+    return step;
+}
+
+enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
+                                        struct weir_limit_state *state,
+                                        struct weir_request *request)
+{
+    static const struct weir_problem problem = { .type = WEIR_PROBLEM_REDUCED_CAPACITY,
+                                                 .status = 503 };
+    state->phase = WEIR_LIMIT_DONE;
+    weir_limiter_report(limiter, state, request, WEIR_FAILED_CLOSED, NULL);
+    enum weir_step step = reply_problem(request, &problem);
+    if (step == WEIR_DONE)
+        add_retry_after(request, CLOSED_RETRY_S);
+    return step;
+}
+
+/* RFC 6750, section 3: the error only where a credential was sent. */
+static const char *challenge_for(const struct weir_request *request)
+{
+    return request->identity.api_key_unknown ? "Bearer realm=\"api\", error=\"invalid_token\""
+                                             : "Bearer realm=\"api\"";
+}
+
+enum weir_step weir_limiter_unauthorized(struct weir_limiter *limiter,
+                                         struct weir_limit_state *state,
+                                         struct weir_request *request)
+{
+    static const struct weir_problem problem = { .type = WEIR_PROBLEM_BLANK, .status = 401 };
+    state->phase = WEIR_LIMIT_DONE;
+    weir_limiter_report(limiter, state, request, WEIR_UNAUTHENTICATED, NULL);
+    enum weir_step step = reply_problem(request, &problem);
+    if (step == WEIR_DONE)
+        weir_reply_line(request, "WWW-Authenticate", challenge_for(request));
+    return step;
+}
+
+enum weir_step weir_limiter_bad_path(struct weir_request *request)
+{
+    static const struct weir_problem problem = { .type = WEIR_PROBLEM_BLANK,
+                                                 .status = 400,
+                                                 .detail = "The path cannot be normalised." };
+    return reply_problem(request, &problem);
+}
+
+/* quota fields */
+
+/* The time in which a limit fills, from empty. */
+static uint64_t filling_us(const struct weir_spend *spend)
+{
+    if (spend->algorithm == WEIR_FIXED_WINDOW || spend->rate.limit == 0)
+        return spend->rate.window_us;
+    struct weir_span span = weir_gcra_span(&spend->rate, spend->rate.burst);
+    return span.us + (span.part > 0);
+}
+
+static struct weir_quota_field field_of(const struct weir_limit_state *state, size_t index)
+{
+    const struct weir_spend *spend = &state->check.spends[index];
+    const struct weir_answer *answer = &state->check.answers[index];
+    bool waits = !answer->allowed && !answer->impossible;
+    return (struct weir_quota_field){
+        .name = state->planned[index].limit->name,
+        .quota = spend->rate.limit == 0 ? 0 : spend->rate.burst,
+        .window_us = filling_us(spend),
+        .remaining = answer->remaining,
+        .after_us = waits ? answer->retry_us : answer->reset_us,
+        .refused = !answer->allowed,
+    };
+}
+
+/* Names of the fields that were added, for scripts in a browser (Fetch, CORS protocol). */
+static void expose(struct weir_reply *reply, const struct weir_field_line *lines, size_t count)
+{
+    char memory[256];
+    struct weir_buffer names = weir_buffer_init(memory, sizeof memory);
+    for (size_t i = 0; i < count; i++) {
+        weir_buffer_put_string(&names, lines[i].name);
+        weir_buffer_put_string(&names, ", ");
+    }
+    weir_buffer_put_string(&names, "Retry-After");
+    const char *text = weir_buffer_string(&names);
+    if (text != NULL)
+        weir_reply_add(reply, "Access-Control-Expose-Headers", text);
+}
+
+void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *state,
+                       struct weir_reply *reply)
+{
+    const struct weir_policy *policy = limiter->policy;
+    if (!state->shows_quotas || policy->headers == 0)
+        return;
+    state->shows_quotas = false; /* once, even where the limiter stands twice in the chain */
+
+    struct weir_quota_field fields[WEIR_CHECK_LIMITS];
+    for (size_t i = 0; i < state->check.count; i++)
+        fields[i] = field_of(state, i);
+
+    char memory[2048];
+    struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
+    struct weir_field_line lines[WEIR_FIELD_LINES_MAX];
+    size_t count =
+        weir_ratelimit_lines(policy->headers, policy->headers_clamp, fields, state->check.count,
+                             weir_clock_now_us(&limiter->clock), &buffer, lines);
+    for (size_t i = 0; i < count; i++)
+        weir_reply_add(reply, lines[i].name, lines[i].value);
+    if (policy->expose_headers && count > 0)
+        expose(reply, lines, count);
+}
+
+size_t weir_request_quotas(struct weir_request *request, struct weir_limiter *limiter,
+                           struct weir_quota *quotas, size_t size)
+{
+    const struct weir_limit_state *state = weir_request_slot(request, limiter);
+    if (state == NULL || !state->has_quotas)
+        return 0;
+    for (size_t i = 0; i < state->check.count && i < size; i++) {
+        const struct weir_quota_field field = field_of(state, i);
+        quotas[i] = (struct weir_quota){ .policy = state->planned[i].ruleset->name,
+                                         .limit = field.name,
+                                         .quota = field.quota,
+                                         .remaining = field.remaining,
+                                         .window_s = weir_seconds_up(field.window_us),
+                                         .reset_s = weir_seconds_up(field.after_us) };
+    }
+    return state->check.count;
+}

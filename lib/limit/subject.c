@@ -1,0 +1,174 @@
+#include "limit/subject.h"
+
+#include <string.h>
+
+/* A value of one dimension. */
+struct value {
+    const char *dimension;
+    struct weir_text name; /* of a header, param or query; else at NULL */
+    struct weir_text text; /* at NULL or empty: absent                  */
+    bool is_public;        /* may be read by who reads the store        */
+    bool fold;
+};
+
+static bool is_id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.'
+           || c == '_' || c == '-';
+}
+
+static bool looks_like_id(struct weir_text text)
+{
+    for (size_t i = 0; i < text.length; i++)
+        if (!is_id_char(text.at[i]))
+            return false;
+    return text.length > 0 && text.length <= 64;
+}
+
+static struct value sent_value(const char *dimension, const struct weir_dimension *by,
+                               struct weir_text text)
+{
+    return (struct value){ dimension, by->name, by->exact ? text : weir_text_trim(text), false,
+                           !by->exact };
+}
+
+/* The network of an asker, in `memory`; at NULL: there is none. */
+static struct weir_text network_of(const struct weir_asker *asker, char memory[WEIR_NETWORK_CHARS])
+{
+    if (asker->identity->client.family == WEIR_NO_ADDRESS)
+        return (struct weir_text){ NULL, 0 };
+    weir_network_print(&asker->identity->network, memory);
+    return weir_text_from(memory);
+}
+
+/* `memory` is for the text of an address. */
+static struct value value_of(const struct weir_dimension *by, const struct weir_asker *asker,
+                             char memory[WEIR_NETWORK_CHARS])
+{
+    const struct weir_identity *who = asker->identity;
+    const struct weir_text none = { NULL, 0 };
+    switch (by->kind) {
+    case WEIR_BY_IP:
+        return (struct value){ "ip", none, network_of(asker, memory), true, false };
+    case WEIR_BY_API_KEY:
+        return (struct value){ "api_key", none,
+                               weir_text_from(who->api_key == NULL ? NULL : who->api_key->id), true,
+                               false };
+    case WEIR_BY_USER:
+        return (struct value){ "user", none, who->user, false, false };
+    case WEIR_BY_TENANT:
+        return (struct value){ "tenant", none, who->tenant, looks_like_id(who->tenant), false };
+    case WEIR_BY_PLAN:
+        return (struct value){ "plan", none, who->plan, looks_like_id(who->plan), false };
+    case WEIR_BY_ROUTE:
+        return (struct value){ "route", none, weir_text_from(asker->match->route->match), true,
+                               false };
+    case WEIR_BY_GLOBAL:
+        return (struct value){ "global", none, WEIR_TEXT("all"), true, false };
+    case WEIR_BY_HEADER:
+        return sent_value("header", by, weir_facts_header(asker->facts, by->name));
+    case WEIR_BY_PARAM:
+        return sent_value("param", by, weir_params_get(&asker->match->params, by->name));
+    case WEIR_BY_QUERY:
+        return sent_value("query", by, weir_facts_query(asker->facts, by->name));
+    }
+    return (struct value){ "", none, none, false, false };
+}
+
+/* writing */
+
+static bool stands_plain(char c)
+{
+    return is_id_char(c) || c == '/' || c == ':' || c == '*';
+}
+
+static void put_escaped(struct weir_buffer *subject, struct weir_text text)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t plain = 0; /* bytes from here to i stand as they are */
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        if (stands_plain(text.at[i]))
+            continue;
+        weir_buffer_put(subject, (struct weir_text){ text.at + plain, i - plain });
+        weir_buffer_put_char(subject, '%');
+        weir_buffer_put_char(subject, hex[c >> 4]);
+        weir_buffer_put_char(subject, hex[c & 15]);
+        plain = i + 1;
+    }
+    weir_buffer_put(subject, (struct weir_text){ text.at + plain, text.length - plain });
+}
+
+/* A value of any length, folded if asked, as its label. */
+static void put_label(struct weir_buffer *subject, const struct weir_policy *policy,
+                      const struct value *value)
+{
+    char folded[1024];
+    struct weir_text text = value->text;
+    /* Beyond that length the letter case counts: such a value is no identifier people type. */
+    if (value->fold && text.length <= sizeof folded) {
+        for (size_t i = 0; i < text.length; i++)
+            folded[i] = weir_fold_char(text.at[i]);
+        text.at = folded;
+    }
+    char label[WEIR_LABEL_CHARS + 1];
+    weir_label(text, policy->secret, label);
+    weir_buffer_put_string(subject, label);
+}
+
+static void put_value(struct weir_buffer *subject, const struct weir_policy *policy,
+                      const struct value *value)
+{
+    weir_buffer_put_string(subject, value->dimension);
+    if (value->name.at != NULL) {
+        weir_buffer_put_char(subject, ':');
+        put_escaped(subject, value->name);
+    }
+    weir_buffer_put_char(subject, '=');
+    if (value->is_public)
+        put_escaped(subject, value->text);
+    else
+        put_label(subject, policy, value);
+}
+
+static bool put_part(struct weir_buffer *subject, const struct weir_dimension *alternatives,
+                     size_t count, const struct weir_asker *asker)
+{
+    for (size_t i = 0; i < count; i++) {
+        char memory[WEIR_NETWORK_CHARS];
+        struct value value = value_of(&alternatives[i], asker, memory);
+        if (value.text.length == 0)
+            continue;
+        put_value(subject, asker->policy, &value);
+        return true;
+    }
+    return false;
+}
+
+/* A subject that is too long for a key is its own hash. */
+static void shorten(struct weir_buffer *subject, const struct weir_policy *policy,
+                    struct weir_text whole)
+{
+    char label[WEIR_LABEL_CHARS + 1];
+    weir_label(whole, policy->secret, label);
+    weir_buffer_put_string(subject, "long=");
+    weir_buffer_put_string(subject, label);
+}
+
+bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker,
+                        struct weir_buffer *subject)
+{
+    char memory[4096];
+    struct weir_buffer whole = weir_buffer_init(memory, sizeof memory);
+    for (size_t i = 0; i < by->count; i++) {
+        if (i > 0)
+            weir_buffer_put_char(&whole, '&');
+        if (!put_part(&whole, by->parts[i].alternatives, by->parts[i].count, asker))
+            return false;
+    }
+    if (whole.full || whole.length > WEIR_SUBJECT_MAX)
+        shorten(subject, asker->policy, weir_buffer_text(&whole));
+    else
+        weir_buffer_put(subject, weir_buffer_text(&whole));
+    return true;
+}

@@ -1,0 +1,25 @@
+/* Whose sum a limit keeps: the text that stands for a client in a key. */
+#ifndef WEIR_LIMIT_SUBJECT_H
+#define WEIR_LIMIT_SUBJECT_H
+
+#include "policy/policy.h"
+
+/* Longer subjects are replaced by a hash of themselves. */
+#define WEIR_SUBJECT_MAX 160
+
+/* What a request offers to count by. */
+struct weir_asker {
+    const struct weir_policy *policy;
+    const struct weir_identity *identity;
+    const struct weir_facts *facts;
+    const struct weir_match *match;
+};
+
+/* Writes the subject, "api_key=acme-free" or "ip=203.0.113.7/32&user=…"; false: a dimension is
+ * absent or empty, so the limit does not apply. Parts are escaped, so that no two lists of values
+ * give the same text. Addresses, key ids, plans, routes, and tenants that look like ids stand as
+ * they are; users and everything a client sends are hashed with the policy's secret. Pure. */
+bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker,
+                        struct weir_buffer *subject);
+
+#endif
