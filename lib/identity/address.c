@@ -147,11 +147,25 @@ struct weir_address weir_address_from(const struct sockaddr *peer)
 
 /* writing */
 
+/* By hand, since glibc's inet_ntop goes through printf and this is on every request's way. */
+static void print_ipv4(const uint8_t bytes[4], char text[WEIR_ADDRESS_CHARS])
+{
+    struct weir_buffer buffer = weir_buffer_init(text, WEIR_ADDRESS_CHARS);
+    for (size_t i = 0; i < 4; i++) {
+        if (i > 0)
+            weir_buffer_put_char(&buffer, '.');
+        weir_buffer_put_number(&buffer, bytes[i]);
+    }
+    weir_buffer_string(&buffer);
+}
+
 void weir_address_print(const struct weir_address *address, char text[WEIR_ADDRESS_CHARS])
 {
-    int family = address->family == WEIR_IPV4 ? AF_INET : AF_INET6;
-    if (address->family == WEIR_NO_ADDRESS
-        || inet_ntop(family, address->bytes, text, WEIR_ADDRESS_CHARS) == NULL)
+    text[0] = '\0';
+    if (address->family == WEIR_IPV4)
+        print_ipv4(address->bytes, text);
+    if (address->family == WEIR_IPV6
+        && inet_ntop(AF_INET6, address->bytes, text, WEIR_ADDRESS_CHARS) == NULL)
         text[0] = '\0';
 }
 
