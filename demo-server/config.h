@@ -1,0 +1,16 @@
+/* Where the policy comes from. */
+#ifndef DEMO_CONFIG_H
+#define DEMO_CONFIG_H
+
+#include <limits.h>
+
+#include <weir/policy.h>
+
+#include "options.h"
+
+/* Loads the policy that the options ask for. `file` gets the name of its file, for messages, on
+ * failure too. Errors as weir_policy_load(). */
+enum weir_code demo_policy_load(const struct demo_options *options, char file[PATH_MAX],
+                                struct weir_policy **policy, struct weir_error *error);
+
+#endif

@@ -1,0 +1,207 @@
+/* weir-demo: a small API whose clients are limited by weir.
+ *
+ * Read serve() first: load a policy, make a limiter, put it in front of a chain of handlers, and
+ * hand the chain to libmicrohttpd. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sodium.h>
+#include <weir/weir.h>
+
+#include "config.h"
+#include "listen.h"
+#include "log.h"
+#include "options.h"
+#include "routes.h"
+
+#define IDLE_TIMEOUT_S 30u
+#define DRAIN_MS       5000u
+
+static const struct weir_log weir_log = { demo_log_library, NULL };
+
+/* All that runs; what is not there yet is NULL. */
+struct demo {
+    struct weir_policy *policy;
+    struct weir_limiter *limiter;
+    struct weir_chain *chain;
+    struct MHD_Daemon *daemon;
+    char url[DEMO_URL_BYTES];
+};
+
+/* making the parts */
+
+static enum weir_code make_chain(struct demo *demo, struct weir_error *error)
+{
+    enum weir_code code =
+        weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = demo->policy, .log = weir_log,
+                                              .on_decision = demo_log_decision),
+                         &demo->limiter, error);
+    if (code == WEIR_OK)
+        code = weir_chain_new(WEIR_CHAIN_OPTIONS(.log = weir_log), &demo->chain, error);
+    if (code == WEIR_OK)
+        code = weir_chain_use(demo->chain, weir_limit(demo->limiter));
+    if (code == WEIR_OK)
+        code = demo_routes_add(demo->chain, demo->limiter);
+    return code == WEIR_OK ? code : weir_error_set(error, code, NULL, "The chain cannot be built.");
+}
+
+static unsigned flags_of(enum demo_mode mode)
+{
+    const unsigned common =
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    switch (mode) {
+    case DEMO_EPOLL:
+        return common | MHD_USE_EPOLL;
+    case DEMO_SELECT:
+        return common;
+    case DEMO_THREAD_PER_CONNECTION:
+        return common | MHD_USE_THREAD_PER_CONNECTION;
+    }
+    return common;
+}
+
+static enum weir_code start_daemon(struct demo *demo, const struct demo_options *options,
+                                   struct weir_error *error)
+{
+    int listener;
+    enum weir_code code = demo_listen(options->listen, &listener, demo->url, error);
+    if (code != WEIR_OK)
+        return code;
+
+    /* One thread is no pool to libmicrohttpd, and a thread for each connection wants none. */
+    bool has_pool = options->threads > 1 && options->mode != DEMO_THREAD_PER_CONNECTION;
+    demo->daemon = MHD_start_daemon(
+        flags_of(options->mode), 0, NULL, NULL, weir_access_handler, demo->chain,
+        MHD_OPTION_EXTERNAL_LOGGER, demo_log_mhd, NULL, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_NOTIFY_COMPLETED, weir_request_completed, demo->chain,
+        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
+        has_pool ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, options->threads, MHD_OPTION_END);
+    if (demo->daemon == NULL)
+        return weir_error_set(error, WEIR_E_SYSTEM, NULL, "libmicrohttpd cannot be started.");
+    return weir_chain_check(demo->chain, demo->daemon, error);
+}
+
+static void free_parts(struct demo *demo)
+{
+    if (demo->daemon != NULL && !weir_stop_daemon(demo->chain, demo->daemon, DRAIN_MS))
+        demo_log(WEIR_WARNING, "Some requests were cut off: they took longer than %u ms.",
+                 DRAIN_MS);
+    weir_chain_free(demo->chain);
+    weir_limiter_free(demo->limiter);
+    weir_policy_free(demo->policy);
+}
+
+/* saying what is */
+
+static void complain(const struct weir_error *error, const char *file)
+{
+    char line[1024];
+    fprintf(stderr, "weir-demo: %s\n", weir_error_line(error, file, line, sizeof line));
+}
+
+static void log_warnings(const struct weir_policy *policy, const char *file)
+{
+    char line[1024];
+    for (size_t i = 0; i < weir_policy_warning_count(policy); i++)
+        demo_log(WEIR_WARNING, "%s",
+                 weir_error_line(weir_policy_warning(policy, i), file, line, sizeof line));
+}
+
+static void log_store(struct weir_limiter *limiter)
+{
+    struct weir_store_state state;
+    weir_limiter_state(limiter, &state);
+    if (strcmp(state.name, "memory") == 0)
+        demo_log(WEIR_INFO, "The store is memory: limits hold for this process alone, and several "
+                            "instances let through several times as much. --store "
+                            "redis://127.0.0.1:6379/0 shares them.");
+}
+
+/* running */
+
+static void block_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGHUP);
+    /* Before there are other threads, which inherit it: the signals are for sigwait(). */
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void wait_for_stop(const sigset_t *signals)
+{
+    int number;
+    while (sigwait(signals, &number) != 0 || number == SIGHUP)
+        demo_log(WEIR_WARNING, "SIGHUP is ignored: this version does not reload its policy. "
+                               "Restart it instead.");
+}
+
+static int serve(const struct demo_options *options)
+{
+    sigset_t signals;
+    block_signals(&signals);
+
+    struct demo demo = { .policy = NULL };
+    struct weir_error error = WEIR_NO_ERROR;
+    char file[PATH_MAX];
+    enum weir_code code = demo_policy_load(options, file, &demo.policy, &error);
+    const char *culprit = code == WEIR_OK ? NULL : file;
+    if (code == WEIR_OK)
+        code = make_chain(&demo, &error);
+    if (code == WEIR_OK)
+        code = start_daemon(&demo, options, &error);
+    if (code == WEIR_OK) {
+        log_warnings(demo.policy, file);
+        log_store(demo.limiter);
+        printf("listening on %s\n", demo.url);
+        fflush(stdout);
+        wait_for_stop(&signals);
+    } else {
+        complain(&error, culprit);
+    }
+    free_parts(&demo);
+    return code == WEIR_OK ? 0 : 1;
+}
+
+static int check(const struct demo_options *options)
+{
+    struct weir_policy *policy = NULL;
+    struct weir_error error = WEIR_NO_ERROR;
+    char file[PATH_MAX];
+    if (demo_policy_load(options, file, &policy, &error) != WEIR_OK) {
+        complain(&error, file);
+        return 1;
+    }
+    size_t count = weir_policy_warning_count(policy);
+    for (size_t i = 0; i < count; i++)
+        complain(weir_policy_warning(policy, i), file);
+    printf("%s: no errors, %zu warning%s\n", file, count, count == 1 ? "" : "s");
+    weir_policy_free(policy);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    if (sodium_init() < 0)
+        return 1;
+    struct demo_options options;
+    switch (demo_options_read(count, arguments, &options)) {
+    case DEMO_SERVE:
+        return serve(&options);
+    case DEMO_CHECK:
+        return check(&options);
+    case DEMO_HELP:
+        demo_options_print_help();
+        return 0;
+    case DEMO_VERSION:
+        printf("weir-demo %s\n", weir_version());
+        return 0;
+    case DEMO_MISUSED:
+        break;
+    }
+    return 2;
+}

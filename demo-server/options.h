@@ -1,0 +1,24 @@
+/* What the command line asks for. */
+#ifndef DEMO_OPTIONS_H
+#define DEMO_OPTIONS_H
+
+/* How libmicrohttpd serves connections. */
+enum demo_mode { DEMO_EPOLL, DEMO_SELECT, DEMO_THREAD_PER_CONNECTION };
+
+struct demo_options {
+    const char *config; /* NULL: the demo's own policy file */
+    const char *listen;
+    const char *store; /* NULL: what the policy file says  */
+    unsigned threads;
+    enum demo_mode mode;
+};
+
+enum demo_command { DEMO_SERVE, DEMO_CHECK, DEMO_HELP, DEMO_VERSION, DEMO_MISUSED };
+
+/* Reads the command line; texts are borrowed from it. DEMO_MISUSED: it makes no sense, and standard
+ * error has been told why and what to type. */
+enum demo_command demo_options_read(int count, char **arguments, struct demo_options *options);
+
+void demo_options_print_help(void);
+
+#endif

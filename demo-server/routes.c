@@ -1,0 +1,124 @@
+#include "routes.h"
+
+#include <string.h>
+
+#include "json.h"
+
+static const struct {
+    const char *id;
+    const char *name;
+    int price_cents;
+} items[] = {
+    { "gate-1", "Sluice gate, oak", 184000 },
+    { "gate-2", "Sluice gate, steel", 265000 },
+    { "board-1", "Stop log", 4200 },
+    { "gauge-1", "Staff gauge, enamelled", 6900 },
+    { "gauge-2", "Flow meter", 78500 },
+    { "screen-1", "Trash screen", 31000 },
+    { "ladder-1", "Fish ladder, per step", 52000 },
+};
+
+/* GET /healthz. A store that does not answer is no reason to take this server out of service: each
+ * policy says what happens meanwhile. So the status stays 200, and the text tells. */
+static enum weir_step get_health(void *self, struct weir_request *request)
+{
+    struct weir_store_state state = { .name = "" };
+    weir_limiter_state(self, &state);
+    if (state.answering)
+        return demo_reply_object(request, 200,
+                                 json_pack("{s:s, s:s}", "status", "ok", "store", state.name));
+    return demo_reply_object(request, 200,
+                             json_pack("{s:s, s:s, s:o}", "status", "degraded", "store", state.name,
+                                       "why", demo_json_text(state.why)));
+}
+
+/* GET /ip: what to look at when a proxy is put in front. */
+static enum weir_step get_ip(void *self, struct weir_request *request)
+{
+    (void)self;
+    return demo_reply_object(request, 200,
+                             json_pack("{s:o, s:o, s:o, s:o}", "ip",
+                                       demo_json_text(weir_request_ip(request)), "counted_as",
+                                       demo_json_text(weir_request_network(request)), "peer",
+                                       demo_json_text(weir_request_peer_ip(request)), "from",
+                                       demo_json_text(weir_request_ip_source(request))));
+}
+
+/* The items whose names hold `words`, letter case aside. */
+static json_t *list_items(const char *words)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
+        if (strcasestr(items[i].name, words) != NULL)
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:i}", "id", items[i].id, "name",
+                                            items[i].name, "price_cents", items[i].price_cents));
+    return json_pack("{s:o}", "items", list);
+}
+
+/* GET /v1/catalog */
+static enum weir_step get_catalog(void *self, struct weir_request *request)
+{
+    (void)self;
+    return demo_reply_object(request, 200, list_items(""));
+}
+
+/* GET /v1/search?q=gate */
+static enum weir_step get_search(void *self, struct weir_request *request)
+{
+    (void)self;
+    const char *words = weir_request_query(request, "q");
+    if (words == NULL || words[0] == '\0') {
+        weir_reply_problem(request, 400, NULL, "Say what to search for: /v1/search?q=gate");
+        return WEIR_DONE;
+    }
+    return demo_reply_object(request, 200, list_items(words));
+}
+
+static json_t *list_quotas(struct weir_limiter *limiter, struct weir_request *request)
+{
+    struct weir_quota quotas[WEIR_CHECK_LIMITS];
+    size_t count = weir_request_quotas(request, limiter, quotas, WEIR_CHECK_LIMITS);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "policy",
+                                              quotas[i].policy, "name", quotas[i].limit, "limit",
+                                              (json_int_t)quotas[i].quota, "remaining",
+                                              (json_int_t)quotas[i].remaining, "reset",
+                                              (json_int_t)quotas[i].reset_s));
+    return list;
+}
+
+/* GET /v1/quota: who the client is and what it has left. The policy file gives it cost 0, so
+ * that looking spends nothing. */
+static enum weir_step get_quota(void *self, struct weir_request *request)
+{
+    const char *client = weir_request_api_key(request);
+    if (client == NULL)
+        client = weir_request_user(request);
+    return demo_reply_object(request, 200,
+                             json_pack("{s:o, s:o, s:o, s:o}", "client", demo_json_text(client),
+                                       "tenant", demo_json_text(weir_request_tenant(request)),
+                                       "plan", demo_json_text(weir_request_plan(request)), "limits",
+                                       list_quotas(self, request)));
+}
+
+enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *limiter)
+{
+    const struct {
+        const char *method;
+        const char *pattern;
+        enum weir_step (*handler)(void *self, struct weir_request *request);
+        void *self;
+    } routes[] = {
+        { "GET", "/healthz", get_health, limiter },  { "GET", "/ip", get_ip, NULL },
+        { "GET", "/v1/catalog", get_catalog, NULL }, { "GET", "/v1/search", get_search, NULL },
+        { "GET", "/v1/quota", get_quota, limiter },  { "POST", "/v1/export", demo_export, NULL },
+        { "POST", "/login", demo_login, NULL },
+    };
+    enum weir_code code = WEIR_OK;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0] && code == WEIR_OK; i++)
+        code = weir_chain_on(chain, routes[i].method, routes[i].pattern, routes[i].handler,
+                             routes[i].self);
+    return code;
+}

@@ -1,0 +1,161 @@
+"""The command line, and what README.md promises."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from support import (DEMO, PATIENCE_S, Demo, DemoTest, Redis, make_config, make_folder, one_limit,
+                     wait_until, write_config)
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+class Command(DemoTest):
+    def run_demo(self, *arguments):
+        return subprocess.run([DEMO, *arguments], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+
+    def check_config(self, config, *arguments):
+        file = write_config(make_folder(self), config)
+        return self.run_demo("--check", "--config", file, *arguments)
+
+    def test_finds_its_own_policy_and_likes_it(self):
+        done = self.run_demo("--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no errors", done.stdout)
+        (warning,) = done.stderr.splitlines()
+        self.assertIn("[cost-above-capacity]", warning, "an export is not for the free plan")
+
+    def test_finds_its_own_policy_from_any_folder(self):
+        done = subprocess.run([os.path.relpath(DEMO, "/"), "--check"], capture_output=True,
+                              text=True, timeout=PATIENCE_S, cwd="/", check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_says_what_is_wrong_with_a_file_and_what_was_meant(self):
+        config = one_limit("ip", "5/minute")
+        config["policies"]["only"]["limits"][0]["algoritm"] = "gcra"
+        done = self.check_config(config)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/policies/only/limits/0", done.stderr, "(F7)")
+        self.assertIn("algoritm", done.stderr)
+        self.assertIn("algorithm", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_refuses_bad_files_when_it_checks_and_when_it_starts(self):
+        bad_rate = one_limit("ip", "5/fortnight")
+        no_policy = make_config({}, [("GET /ip", {"policy": "gone"})])
+        later = one_limit("ip", "5/minute", algorithm="sliding-log")
+        for config in (bad_rate, no_policy, later, {"store": {"url": "sqlite:x"}}, {"store": 5},
+                       []):
+            for arguments in (["--check"], ["--listen", "127.0.0.1:0"]):
+                file = write_config(make_folder(self), config)
+                done = self.run_demo("--config", file, *arguments)
+                self.assertEqual(done.returncode, 1, (config, done))
+                self.assertIn(file, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_refuses_a_file_that_is_no_json_or_not_there(self):
+        folder = make_folder(self)
+        file = os.path.join(folder, "policy.json")
+        for store in ([], ["--store", "memory:"]):
+            done = self.run_demo("--check", "--config", file, *store)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(file, done.stderr)
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('{\n  "policies": {,\n')
+        for store in ([], ["--store", "memory:"]):
+            done = self.run_demo("--check", "--config", file, *store)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{file}:2:", done.stderr, "it names the line")
+
+    def test_prints_warnings_and_still_accepts_the_file(self):
+        config = make_config(
+            {"login": {"limits": [{"name": "a", "by": "ip", "rate": "5/minute"}],
+                       "on_store_failure": "open"}},
+            [("POST /login", {"auth": "none", "policy": "login"})],
+        )
+        done = self.check_config(config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("[open-on-login]", done.stderr)
+        demo = Demo(self, config)
+        self.assertTrue(any("[open-on-login]" in line.get("text", "") for line in demo.lines()))
+
+    def test_takes_another_store_than_the_files(self):
+        redis = Redis(self)
+        config = one_limit("ip", "5/minute")
+        config["store"] = {"url": "memory:", "prefix": "other", "timeout": "10s"}
+        demo = Demo(self, config, store=redis.url)
+        self.assertEqual(demo.get("/ip").status, 200)
+        keys = redis.command("KEYS", "*")
+        self.assertTrue(keys and all(key.startswith("other:") for key in keys), keys)
+        done = self.check_config(config, "--store", "sqlite:x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/store/url", done.stderr)
+
+    def test_keeps_a_password_of_the_store_out_of_sight(self):
+        config = one_limit("ip", "5/minute")
+        config["store"] = {"url": "redis://ann:hunter-2000@127.0.0.1:1/0"}
+        demo = Demo(self, config)
+        self.assertEqual(demo.get("/ip").status, 200)
+        self.assertNotIn("hunter-2000", demo.log() + demo.get("/healthz").body.decode())
+
+    def test_says_what_to_type_for_options_it_does_not_know(self):
+        for arguments in (["--confg"], ["-x"], ["--threads", "many"], ["--threads", "0"],
+                          ["--mode", "fast"], ["--config"], ["serve"]):
+            done = self.run_demo(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(arguments[-1], done.stderr)
+            self.assertIn("weir-demo --help", done.stderr)
+
+    def test_says_what_is_wrong_with_where_to_listen(self):
+        demo = Demo(self)
+        taken = "{}:{}".format(*demo.where)
+        for where in ("8080", ":8080", "127.0.0.1:", "::1:8080", "127.0.0.1:99999999", taken,
+                      "unix:", "unix:/" + "x" * 200):
+            done = self.run_demo("--listen", where)
+            self.assertEqual(done.returncode, 1, where)
+            self.assertTrue(done.stderr.startswith("weir-demo: "), done.stderr)
+
+    def test_has_help_and_a_version(self):
+        self.assertIn("--listen ADDR:PORT", self.run_demo("--help").stdout)
+        self.assertRegex(self.run_demo("--version").stdout, r"^weir-demo \d+\.\d+\.\d+\n$")
+
+    def test_stays_when_it_is_asked_to_reload_and_says_so(self):
+        demo = Demo(self)
+        demo.send(signal.SIGHUP)
+        wait_until(lambda: "SIGHUP" in demo.log(), "it is logged")
+        self.assertEqual(demo.get("/healthz").status, 200)
+
+    def test_logs_one_json_line_for_what_is_not_a_plain_allow(self):
+        demo = Demo(self, one_limit("ip", "1/hour"))
+        self.assertEqual(demo.get("/ip").status, 200)
+        self.assertEqual([line for line in demo.lines() if "decision" in line], [])
+        self.assertEqual(demo.get("/%ff%22%0a").status, 429)
+        (line,) = demo.decisions("limited")
+        self.assertEqual((line["method"], line["client"], line["policy"], line["limit"]),
+                         ("GET", "127.0.0.1/32", "only", "only"))
+        self.assertEqual(line["path"], '/?"\n', "what is no UTF-8 is still logged")
+        self.assertGreater(line["retry_s"], 3000)
+
+
+class Readme(DemoTest):
+    @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+    def test_shows_commands_whose_answers_are_what_it_says(self):
+        demo = Demo(self)
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            commands = re.findall(r"^curl (.*?) +# (\d+)", file.read(), re.MULTILINE)
+        self.assertGreaterEqual(len(commands), 3)
+        for command, status in commands:
+            command = command.replace("http://127.0.0.1:8080", demo.url)
+            done = subprocess.run(f"curl -sS {command}", shell=True, capture_output=True,
+                                  text=True, timeout=PATIENCE_S, check=True)
+            self.assertEqual(done.stdout.split()[1], status, command)
+            shows = "RateLimit: " in done.stdout
+            self.assertEqual(shows, status == "200" and "X-API-Key" in command, command)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,208 @@
+"""The whole server while Redis stalls, dies, forgets, or was never there.
+
+One server with a route for each rule: /v1/catalog lets through (open), /v1/search is closed, and
+/v1/quota and /ip are decided in this process (memory), with their limits divided by `instances`.
+"""
+
+import signal
+import time
+import unittest
+
+from support import FREE, Demo, DemoTest, Redis, make_config, wait_until
+
+TIMEOUT_S = 0.1
+
+# What a busy machine may add to a deadline. An answer that was waited for without a deadline would
+# not come at all.
+SLOWNESS_S = 1
+
+# All are to return to normal within this time after Redis has.
+RETURN_S = 2
+
+OPEN, CLOSED, MEMORY, OTHER_MEMORY = "/v1/catalog", "/v1/search?q=gate", "/v1/quota", "/ip"
+
+
+def config_for(redis):
+    def policy(name, by, rate, rule):
+        return {"limits": [{"name": name, "by": by, "rate": rate}], "on_store_failure": rule}
+
+    required = {"auth": "required"}
+    return make_config(
+        {
+            "open": policy("open", "client", "1000/hour", "open"),
+            "closed": policy("closed", "client", "1000/hour", "closed"),
+            "memory": policy("memory", "client", "10/hour", "memory"),
+            "other": policy("other", "ip", "6/hour", "memory"),
+        },
+        [
+            ("GET /v1/catalog", {"policy": "open", **required}),
+            ("GET /v1/search", {"policy": "closed", **required}),
+            ("GET /v1/quota", {"policy": "memory", **required}),
+            ("GET /ip", {"policy": "other", "auth": "none"}),
+        ],
+        store={"url": redis.url, "timeout": f"{int(TIMEOUT_S * 1000)}ms"},
+        instances=2,
+    )
+
+
+class Faults(DemoTest):
+    def start(self, redis):
+        self.redis = redis
+        self.demo = Demo(self, config_for(redis))
+        self.client = self.demo.client()
+
+    def get(self, target):
+        return self.client.get(target, FREE)
+
+    # what must hold
+
+    def is_normal(self):
+        return (
+            self.get(OPEN).quota_fields() != []
+            and self.get(CLOSED).status == 200
+            and self.client.get("/healthz").json() == {"status": "ok", "store": "redis"}
+        )
+
+    def check_return(self):
+        """Redis is back and answers; the server must be, soon."""
+        wait_until(self.redis.answers, "Redis answers")
+        start = time.monotonic()
+        wait_until(self.is_normal, "the server is back to normal", within_s=RETURN_S + SLOWNESS_S)
+        took_s = time.monotonic() - start
+        print(f"{self.id().split('.')[-1]}: back to normal after {took_s:.2f} s", flush=True)
+        self.assertLess(took_s, RETURN_S)
+        self.assert_normal()
+
+    def assert_normal(self):
+        self.assertEqual(self.get(OPEN).status, 200)
+        self.assertEqual(set(self.get(OPEN).quotas()), {"open"})
+        self.assertEqual(set(self.get(CLOSED).quotas()), {"closed"})
+        self.assertEqual(self.client.get("/healthz").json(), {"status": "ok", "store": "redis"})
+
+    def check_failing(self):
+        self.check_open()
+        self.check_closed()
+        self.check_memory()
+        health = self.client.get("/healthz")
+        self.assertEqual((health.status, health.json()["store"]), (200, "redis"))
+        wait_until(self.is_degraded, "the health page says so")
+
+    def is_degraded(self):
+        self.get(OPEN)
+        return self.client.get("/healthz").json()["status"] == "degraded"
+
+    def check_open(self):
+        before = len(self.demo.decisions("failed-open"))
+        times = []
+        for _ in range(5):
+            start = time.monotonic()
+            answer = self.get(OPEN)
+            times.append(time.monotonic() - start)
+            self.assertEqual(answer.status, 200)
+            self.assertIn("items", answer.json())
+            self.assert_no_quota(answer)
+        self.assertEqual(len(self.demo.decisions("failed-open")) - before, 5, "once for each")
+        self.assertLess(max(times), TIMEOUT_S + SLOWNESS_S, times)
+
+    def check_closed(self):
+        for _ in range(3):
+            start = time.monotonic()
+            answer = self.get(CLOSED)
+            self.assertLess(time.monotonic() - start, TIMEOUT_S + SLOWNESS_S)
+            self.assert_problem(answer, 503, "#temporary-reduced-capacity")
+            self.assertIsNotNone(answer.retry_after())
+            self.assert_no_quota(answer)
+
+    def check_memory(self):
+        """Each route has its own limit, and this instance's half of it."""
+        for target, share in ((MEMORY, 5), (OTHER_MEMORY, 3)):
+            answers = [self.get(target) for _ in range(share + 2)]
+            self.assertEqual([answer.status for answer in answers], [200] * share + [429] * 2)
+            self.assert_refused(answers[-1])
+
+    # what can happen
+
+    def test_does_what_each_policy_says_while_redis_is_stopped(self):
+        self.start(Redis(self, tcp=True))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.stop_answering()
+        self.check_failing()
+        self.redis.go_on()
+        self.check_return()
+
+    def test_does_what_each_policy_says_while_redis_is_dead(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.kill()
+        self.check_failing()
+        self.redis.start()
+        self.check_return()
+
+    def test_finds_redis_again_on_its_port_after_a_crash(self):
+        self.start(Redis(self, tcp=True))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.kill()
+        self.check_open()
+        self.redis.start(keeps_port=True)
+        self.check_return()
+
+    def test_returns_as_soon_after_a_long_outage(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.kill()
+        # Long enough for pauses between attempts to have grown, were there no bound to them.
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            self.check_open()
+            self.check_closed()
+        self.redis.start()
+        self.check_return()
+
+    def test_starts_before_redis_and_finds_it_when_it_comes(self):
+        self.start(Redis(self, start=False))
+        self.assertEqual(self.client.get("/healthz").json()["status"], "degraded")
+        self.check_failing()
+        self.redis.start()
+        self.check_return()
+
+    def test_goes_on_when_the_scripts_are_flushed(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        left = self.get(OPEN).quotas()["open"]["r"]
+        for number in range(1, 4):
+            self.assertEqual(self.redis.command("SCRIPT", "FLUSH"), "OK")
+            answer = self.get(OPEN)
+            self.assertEqual((answer.status, answer.quotas()["open"]["r"]), (200, left - number),
+                             "counted once (E1)")
+        self.assertEqual(self.demo.decisions("failed-open"), [])
+
+    def test_starts_anew_when_all_is_flushed(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        statuses = [self.get(MEMORY).status for _ in range(12)]
+        self.assertEqual(statuses, [200] * 10 + [429] * 2)
+        self.assertEqual(self.redis.command("FLUSHALL"), "OK")
+        answer = self.get(MEMORY)
+        self.assertEqual((answer.status, answer.quotas()["memory"]["r"]), (200, 9))
+
+    def test_comes_through_a_restart_that_loses_scripts_and_sums(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.end(signal.SIGTERM)
+        self.redis.start()
+        self.check_return()
+
+    def test_leaves_no_key_without_an_expiry(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        for target in (OPEN, CLOSED, MEMORY, OTHER_MEMORY):
+            self.get(target)
+        keys = self.redis.command("KEYS", "*")
+        self.assertGreaterEqual(len(keys), 4)
+        for key in keys:
+            self.assertGreater(self.redis.command("PTTL", key), 0, key)
+            self.assertNotIn("free-demo-key", key)
+
+
+if __name__ == "__main__":
+    unittest.main()
