@@ -57,7 +57,7 @@ void demo_log_library(void *self, enum weir_level level, const char *text)
 
 static WEIR_PRINTF(2, 0) void log_arguments(enum weir_level level, const char *format, va_list args)
 {
-    char text[512];
+    char text[1024];
     vsnprintf(text, sizeof text, format, args);
     text[strcspn(text, "\n")] = '\0';
     demo_log_library(NULL, level, text);

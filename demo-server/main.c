@@ -18,6 +18,7 @@
 
 #define IDLE_TIMEOUT_S 30u
 #define DRAIN_MS       5000u
+#define LINE_BYTES     1024
 
 static const struct weir_log weir_log = { demo_log_library, NULL };
 
@@ -97,16 +98,30 @@ static void free_parts(struct demo *demo)
 
 static void complain(const struct weir_error *error, const char *file)
 {
-    char line[1024];
-    fprintf(stderr, "weir-demo: %s\n", weir_error_line(error, file, line, sizeof line));
+    char line[LINE_BYTES];
+    fprintf(stderr, "weir-demo: %s\n", weir_error_line(error, file, line, LINE_BYTES));
 }
 
-static void log_warnings(const struct weir_policy *policy, const char *file)
+/* A warning as a line. With --store the file's text is not what was read, so no line of it is
+ * named; the JSON Pointer still is. */
+static const char *warning_line(const struct weir_policy *policy, size_t index,
+                                const struct demo_options *options, const char *file,
+                                char line[LINE_BYTES])
 {
-    char line[1024];
+    struct weir_error warning = *weir_policy_warning(policy, index);
+    if (options->store != NULL) {
+        warning.line = 0;
+        warning.column = 0;
+    }
+    return weir_error_line(&warning, file, line, LINE_BYTES);
+}
+
+static void log_warnings(const struct weir_policy *policy, const struct demo_options *options,
+                         const char *file)
+{
+    char line[LINE_BYTES];
     for (size_t i = 0; i < weir_policy_warning_count(policy); i++)
-        demo_log(WEIR_WARNING, "%s",
-                 weir_error_line(weir_policy_warning(policy, i), file, line, sizeof line));
+        demo_log(WEIR_WARNING, "%s", warning_line(policy, i, options, file, line));
 }
 
 static void log_store(struct weir_limiter *limiter)
@@ -155,7 +170,7 @@ static int serve(const struct demo_options *options)
     if (code == WEIR_OK)
         code = start_daemon(&demo, options, &error);
     if (code == WEIR_OK) {
-        log_warnings(demo.policy, file);
+        log_warnings(demo.policy, options, file);
         log_store(demo.limiter);
         printf("listening on %s\n", demo.url);
         fflush(stdout);
@@ -176,9 +191,10 @@ static int check(const struct demo_options *options)
         complain(&error, file);
         return 1;
     }
+    char line[LINE_BYTES];
     size_t count = weir_policy_warning_count(policy);
     for (size_t i = 0; i < count; i++)
-        complain(weir_policy_warning(policy, i), file);
+        fprintf(stderr, "weir-demo: %s\n", warning_line(policy, i, options, file, line));
     printf("%s: no errors, %zu warning%s\n", file, count, count == 1 ? "" : "s");
     weir_policy_free(policy);
     return 0;

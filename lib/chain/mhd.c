@@ -232,6 +232,19 @@ static enum MHD_Result send_reply(struct weir_request *request)
     return queued;
 }
 
+/* What holds for the response that the connection has; NULL: it has none. */
+static const union MHD_ConnectionInfo *queued_status(const struct weir_request *request)
+{
+    return MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_HTTP_STATUS);
+}
+
+/* A daemon that is being stopped says yes to a response and drops it (libmicrohttpd 0.9.75). */
+static struct MHD_Response *response_to_change(const struct weir_request *request)
+{
+    bool is_held = queued_status(request) != NULL;
+    return is_held && request->app_response_is_own ? request->app_response : NULL;
+}
+
 /* A response is queued, and libmicrohttpd builds its header only after the handler has returned:
  * until then lines can still be added. */
 static void finish_app_reply(struct weir_request *request)
@@ -242,8 +255,7 @@ static void finish_app_reply(struct weir_request *request)
         return;
     }
     struct weir_reply reply = { .status = request->app_status,
-                                .response =
-                                    request->app_response_is_own ? request->app_response : NULL,
+                                .response = response_to_change(request),
                                 .add = add_to_response,
                                 .header = find_in_response };
     request->app_response = NULL;
@@ -296,8 +308,7 @@ struct call {
 /* The application has called MHD_queue_response() itself: the hooks see the status at least. */
 static bool queued_directly(struct weir_request *request)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_HTTP_STATUS);
+    const union MHD_ConnectionInfo *info = queued_status(request);
     if (info == NULL)
         return false;
     request->app_status = info->http_status;

@@ -119,7 +119,8 @@ static bool take_star(struct weir_text *text)
     }
     if (text->length < 2 || memcmp(text->at + text->length - 2, "/*", 2) != 0)
         return false;
-    text->length -= 2;
+    /* Two slashes and a star leave two slashes, which are refused, and not the root. */
+    text->length -= text->length == 3 ? 1 : 2;
     return true;
 }
 

@@ -183,7 +183,8 @@ static enum weir_code make_policy(struct weir_text text, json_t *root, const cha
 static enum weir_code json_failed(const json_error_t *why, struct weir_error *error)
 {
     enum json_error_code kind = json_error_code(why);
-    if (kind == json_error_out_of_memory)
+    /* Where memory runs out jansson mostly says nothing at all. */
+    if (kind == json_error_out_of_memory || why->text[0] == '\0')
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
 
     const char *quote = kind == json_error_duplicate_key ? NULL : strstr(why->text, " near ");

@@ -171,7 +171,6 @@ static enum weir_code read_window(struct weir_text text, struct weir_written_rat
                               "\"%.*s\" is too long a window; wanted is at most 366days.",
                               SHOWN(text));
     rate->window_us = number * unit->size;
-    rate->has_date_unit = unit->size > WEIR_DAY_US;
     return WEIR_OK;
 }
 

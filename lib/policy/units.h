@@ -16,7 +16,6 @@ struct weir_written_rate {
     enum { WEIR_WRITTEN_NUMBERS, WEIR_WRITTEN_PLAN, WEIR_WRITTEN_UNLIMITED } kind;
     uint64_t limit;     /* 0 to WEIR_UNITS_MAX; this and the rest only for NUMBERS */
     uint64_t window_us; /* > 0                                                     */
-    bool has_date_unit; /* written in weeks or years: no clock window at midnight  */
 };
 
 /* Reads "100/minute", "10/15minutes", "5/250ms", "plan" or "unlimited". Units are ms, second,

@@ -12,6 +12,9 @@
 
 #include "base/clock.h"
 
+/* Much more than one reply and one read can be. */
+#define REPLY_BYTES_MAX 65536
+
 /* Copies a reason, cut to the size that all of them have here. */
 static void copy_why(char to[WEIR_REDIS_WHY_CHARS], const char *why)
 {
@@ -60,6 +63,7 @@ static size_t print_addresses(struct weir_redis *redis, const struct addrinfo *f
 
 bool weir_redis_resolve(struct weir_redis *redis)
 {
+    redis->was_refused = false;
     redis->address_at = 0;
     redis->address_count = 1; /* a socket's path is its address */
     if (redis->url.host[0] == '\0')
@@ -335,10 +339,13 @@ void weir_redis_on_readable(struct weir_redis *redis, uint64_t now_us)
         if (redisReaderGetReply(context->reader, &reply) != REDIS_OK)
             weir_redis_lose(redis, "what it sends is not Redis's protocol");
         if (reply == NULL)
-            return;
+            break;
         on_reply(redis, reply, now_us);
         freeReplyObject(reply);
     }
+    /* hiredis waits for the end of a reply however long it gets. */
+    if (context->reader->len > REPLY_BYTES_MAX)
+        weir_redis_lose(redis, "a reply without end");
 }
 
 static void on_connected(struct weir_redis *redis, uint64_t now_us)

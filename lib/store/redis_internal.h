@@ -49,8 +49,7 @@ struct weir_redis {
     struct weir_pending pending;
 
     pthread_mutex_t why_mutex;
-    char why
-        [WEIR_REDIS_WHY_CHARS]; /* "": it answers, or has just been started                             */
+    char why[WEIR_REDIS_WHY_CHARS]; /* "": it answers, or has just been started            */
 
     /* The rest belongs to the store's thread. */
     struct weir_breaker breaker;

@@ -228,7 +228,6 @@ class Program:
             return None
         if self.is_running():
             self.send(number)
-            self.send(signal.SIGCONT)
         try:
             return self.wait()
         except subprocess.TimeoutExpired:
@@ -427,7 +426,8 @@ http {{
                         proxy_address=proxy_address,
                     )
                 )
-            self.start_process(["nginx", "-e", "stderr", "-p", self.folder, "-c", config], self.folder)
+            arguments = ["nginx", "-e", "stderr", "-p", self.folder, "-c", config]
+            self.start_process(arguments, self.folder)
             wait_until(lambda: self.listens() or not self.is_running(), "nginx listens or ends")
             if self.is_running():
                 return

@@ -3,8 +3,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
@@ -259,6 +262,56 @@ static void adds_lines_where_a_response_is_made_for_the_request(void **state)
     MHD_destroy_response(kept);
 }
 
+static sem_t is_entered, may_go_on;
+
+static enum MHD_Result queue_late(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **con_cls)
+{
+    (void)cls, (void)url, (void)method, (void)version, (void)data, (void)size, (void)con_cls;
+    sem_post(&is_entered);
+    sem_wait(&may_go_on);
+    return queue_ok(connection, MHD_HTTP_CREATED);
+}
+
+static void *ask_and_forget(void *text)
+{
+    ask(text);
+    return NULL;
+}
+
+static void *stop_server(void *daemon)
+{
+    MHD_stop_daemon(daemon);
+    return NULL;
+}
+
+static void leaves_a_response_alone_that_a_stopping_daemon_has_dropped(void **state)
+{
+    (void)state;
+    static char get[] = GET("/");
+    weir_chain_use(chain, WEIR_MIDDLEWARE(.name = "add", .on_reply = add_line));
+    weir_chain_serve(chain, WEIR_APP(.handler = queue_late));
+    listen_with(NULL);
+    sem_init(&is_entered, 0, 0);
+    sem_init(&may_go_on, 0, 0);
+    hooked_status = 0;
+    has_added = true;
+
+    pthread_t client, stopper;
+    assert_int_equal(pthread_create(&client, NULL, ask_and_forget, get), 0);
+    sem_wait(&is_entered);
+    assert_int_equal(pthread_create(&stopper, NULL, stop_server, server), 0);
+    /* Nothing tells that libmicrohttpd has begun to stop. */
+    nanosleep(&(const struct timespec){ .tv_nsec = 100000000 }, NULL);
+    sem_post(&may_go_on);
+    pthread_join(stopper, NULL);
+    pthread_join(client, NULL);
+    server = NULL;
+    assert_int_equal(hooked_status, 201);
+    assert_false(has_added);
+}
+
 /* checking a daemon */
 
 static void says_what_a_daemon_lacks(void **state)
@@ -305,6 +358,7 @@ int main(void)
         TEST(hands_on_what_a_uri_log_callback_of_another_returned),
         TEST(calls_again_after_102),
         TEST(adds_lines_where_a_response_is_made_for_the_request),
+        TEST(leaves_a_response_alone_that_a_stopping_daemon_has_dropped),
         TEST(says_what_a_daemon_lacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,10 @@ from support import PATIENCE_S, Demo, DemoTest, Redis, one_limit, raw_request, r
 
 ROUNDS = 20
 
+# libmicrohttpd's own epoll loop stalls when exactly 128 of a thread's connections are ready at once
+# (0.9.75 and 1.0.1), which a crowd of 200 brings about now and then.
+MANY_AT_ONCE = ["--mode", "select"]
+
 
 class Crowd:
     """Open connections to several servers, which all send at once."""
@@ -77,14 +81,14 @@ class Shared(DemoTest):
                 self.assertEqual(counts, {200: 100, 429: 100})
 
     def test_admit_exactly_the_limit_of_parallel_requests_in_memory(self):
-        self.check_crowd([Demo(self, by_round("100/hour"))])
+        self.check_crowd([Demo(self, by_round("100/hour"), options=MANY_AT_ONCE)])
 
     def test_admit_exactly_the_limit_of_parallel_requests_through_redis(self):
         redis = Redis(self)
         config = by_round("100/hour", match="* /*")
         config["store"] = {"url": redis.url, "timeout": "10s"}
         for processes in (1, 2, 3):
-            demos = [Demo(self, config) for _ in range(processes)]
+            demos = [Demo(self, config, options=MANY_AT_ONCE) for _ in range(processes)]
             self.check_crowd(demos)
             for demo in demos:
                 demo.stop()

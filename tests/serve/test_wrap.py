@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 import unittest
 
@@ -554,6 +555,30 @@ def hold(exchange, program):
         talk.leave()
 
 
+class Busy(threading.Thread):
+    """A client that asks without a pause until the server is gone."""
+
+    def __init__(self, program):
+        super().__init__(daemon=True)
+        self.program = program
+        self.answers = 0
+        self.start()
+
+    def run(self):
+        try:
+            while True:
+                talk = Talk(self.program)
+                while self.ask(talk, request("GET", "/")) and self.ask(talk, upload(noise(2000))):
+                    self.answers += 2
+                talk.leave()
+        except OSError:
+            pass  # nobody listens any more
+
+    def ask(self, talk, data):
+        talk.send(data)
+        return talk.take_response(False)[0][0] != b""
+
+
 class Wrapped(unittest.TestCase):
     """A check of each kind for each mode; for_each_mode() makes the tests of them."""
 
@@ -622,6 +647,17 @@ class Wrapped(unittest.TestCase):
             talk.leave()
         program.stop()
 
+    def stop_well_under_load(self, mode):
+        for store_url in ("memory:", self.redis.url):
+            program = Example(self, "form_upload_wrapped", mode,
+                              policy=write_policy(self, store_url, default="all"))
+            crowd = [Busy(program) for _ in range(6)]
+            wait_until(lambda: sum(busy.answers for busy in crowd) > 600, "many were answered")
+            program.stop()
+            for busy in crowd:
+                busy.join(PATIENCE_S)
+                self.assertFalse(busy.is_alive())
+
     def test_refuse_a_path_without_a_meaning_where_there_is_no_default(self):
         program = Example(self, "form_upload_wrapped", "epoll",
                           policy=write_policy(self, "memory:"))
@@ -645,6 +681,7 @@ for_each_mode(Wrapped.uploads_behave_as_before)
 for_each_mode(Wrapped.files_behave_as_before)
 for_each_mode(Wrapped.hold_a_body_back_while_the_store_is_asked)
 for_each_mode(Wrapped.answer_everyone_who_waits_when_they_stop)
+for_each_mode(Wrapped.stop_well_under_load)
 
 
 if __name__ == "__main__":

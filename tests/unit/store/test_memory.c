@@ -193,6 +193,19 @@ static void lets_no_flood_forgive_a_key_that_refuses(void **state)
     assert_false(ask(&blocked).allowed);
 }
 
+/* Or a client could make its own keys stay for nothing. */
+static void protects_no_key_for_a_cost_that_never_fits(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_GCRA, "greedy", 3, HOUR);
+    assert_true(ask(&spend).allowed);
+    spend.cost = 4;
+    assert_true(ask(&spend).impossible);
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    assert_int_equal(weir_memory_ttl_us(store, "greedy", strlen("greedy")), 0);
+}
+
 static void spends_at_most_64_bytes_on_a_key(void **state)
 {
     (void)state;
@@ -291,6 +304,7 @@ int main(void)
         CASE(keeps_nothing_of_looks_and_hopeless_costs),
         SMALL_CASE(stays_in_its_budget),
         SMALL_CASE(lets_no_flood_forgive_a_key_that_refuses),
+        SMALL_CASE(protects_no_key_for_a_cost_that_never_fits),
         CASE(spends_at_most_64_bytes_on_a_key),
         SMALL_CASE(counts_exactly_with_many_threads),
     };

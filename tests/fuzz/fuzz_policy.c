@@ -1,0 +1,71 @@
+/* Policy files: whatever stands in one, it is taken or refused with a code, a place and a text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/policy.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* Of an error or a warning. */
+static void check_message(const struct weir_error *message)
+{
+    require(message->code > WEIR_OK && message->code < WEIR_CODE_COUNT);
+    require(message->text[0] != '\0');
+    require(memchr(message->text, '\0', sizeof message->text) != NULL);
+    require(memchr(message->path, '\0', sizeof message->path) != NULL);
+    require(message->path[0] == '\0' || message->path[0] == '/');
+}
+
+static void check_rate(const struct weir_rate *rate)
+{
+    require(rate->window_us > 0 && rate->parts > 0 && rate->interval_part < rate->parts);
+    require(rate->limit <= WEIR_UNITS_MAX && rate->burst <= WEIR_UNITS_MAX);
+}
+
+static void check_ruleset(const struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    struct weir_rate rate;
+    require(ruleset->limit_count >= 1 && ruleset->limit_count <= WEIR_CHECK_LIMITS);
+    for (size_t i = 0; i < ruleset->limit_count; i++) {
+        const struct weir_limit_rule *limit = &ruleset->limits[i];
+        require(limit->by.count >= 1 && limit->by.parts[0].count >= 1);
+        require(limit->algorithm == WEIR_GCRA || limit->algorithm == WEIR_FIXED_WINDOW);
+        if (weir_limit_rate(policy, limit, WEIR_TEXT("free"), &rate))
+            check_rate(&rate);
+    }
+}
+
+static void check_policy(const struct weir_policy *policy)
+{
+    const struct weir_facts facts = { .method = WEIR_TEXT("GET"),
+                                      .path = WEIR_TEXT("/v1/items/7") };
+    struct weir_match match;
+    weir_policy_match(policy, &facts, &match);
+    require(match.route != NULL && match.params.count <= WEIR_PARAMS_MAX);
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        check_ruleset(policy, &policy->rulesets[i]);
+    for (size_t i = 0; i < weir_policy_warning_count(policy); i++)
+        check_message(weir_policy_warning(policy, i));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weir_error error = WEIR_NO_ERROR;
+    struct weir_policy *policy = NULL;
+    enum weir_code code =
+        weir_policy_parse((const char *)data, size, "/nonexistent", &policy, &error);
+    require(code == error.code);
+    if (code == WEIR_OK)
+        check_policy(policy);
+    else
+        check_message(&error);
+    require((policy != NULL) == (code == WEIR_OK));
+    weir_policy_free(policy);
+    return 0;
+}

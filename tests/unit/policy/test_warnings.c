@@ -1,0 +1,172 @@
+/* What is legal and surely wrong. */
+#include "parse.h"
+
+#define LIMITS(json)       "\"policies\":{\"p\":{\"limits\":[" json "]}}"
+#define LIMIT(by, rate)    "{\"name\":\"a\",\"by\":\"" by "\",\"rate\":\"" rate "\"}"
+#define PLANNED            "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"plan\"}"
+#define ROUTE(members)     "\"routes\":[{\"match\":\"GET /a\",\"policy\":\"p\"" members "}]"
+#define REDIS              "\"store\":{\"url\":\"redis://h\"}"
+#define TRUST(json)        "{\"client_ip\":{\"trust\":[" json "]}}"
+#define ROUTES(one, other) "{\"routes\":[{\"match\":" one "},{\"match\":" other "}]}"
+#define LOGIN(name, rule, match)                                                                   \
+    "{\"policies\":{\"" name                                                                       \
+    "\":{\"limits\":[" LIMIT("ip", "1/second") "],\"on_store_failure\":" rule                      \
+                                               "}},\"routes\":[{\"match\":\"" match                \
+                                               "\",\"policy\":\"" name "\"}]}"
+
+static void warns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        enum weir_code code;
+        const char *path;
+        const char *text;
+    } rows[] = {
+        { "{" LIMITS(LIMIT("ip", "5/second")) "," ROUTE(",\"cost\":6") "}",
+          WEIR_W_COST_ABOVE_CAPACITY, "/routes/0/cost",
+          "A cost of 6 never fits the limit \"a\" of the policy \"p\", which holds 5;" },
+        { "{" LIMITS(LIMIT("ip", "5/second")) ",\"default\":{\"policy\":\"p\",\"cost\":6}}",
+          WEIR_W_COST_ABOVE_CAPACITY, "/default/cost", "A cost of 6 never fits" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"90/second\",\"burst\":5}") "," ROUTE(
+              ",\"cost\":6") "}",
+          WEIR_W_COST_ABOVE_CAPACITY, "/routes/0/cost", "which holds 5;" },
+        { "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":\"4/second\"},\"z\":{\"a\":"
+          "\"5/second\"}}," LIMITS(PLANNED) "," ROUTE(",\"cost\":6") "}",
+          WEIR_W_COST_ABOVE_CAPACITY, "/routes/0/cost", "which holds 4 in the plan \"y\";" },
+        { LOGIN("login", "\"open\"", "GET /a"), WEIR_W_OPEN_ON_LOGIN,
+          "/policies/login/on_store_failure", "lets everybody guess while the store fails" },
+        { LOGIN("p", "{\"timeout\":\"open\"}", "POST /v1/OTP/:id"), WEIR_W_OPEN_ON_LOGIN,
+          "/policies/p/on_store_failure", "The policy \"p\" guards a login" },
+        { LOGIN("p", "{\"unavailable\":\"open\"}", "POST /reset"), WEIR_W_OPEN_ON_LOGIN,
+          "/policies/p/on_store_failure", "say \"closed\" or \"memory\"" },
+        { LOGIN("p", "{\"error\":\"open\"}", "POST /password"), WEIR_W_OPEN_ON_LOGIN,
+          "/policies/p/on_store_failure", "say \"closed\" or \"memory\"" },
+        { "{" LIMITS(LIMIT("ip", "100/hour")) "}", WEIR_W_LONG_WINDOW_ALONE,
+          "/policies/p/limits/0/rate", "All of the limit \"a\" can be spent at once" },
+        { "{" LIMITS(LIMIT("ip", "100/hour") ",{\"name\":\"b\",\"by\":\"ip\","
+                                             "\"rate\":\"9/7minutes\"}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "a tenth of its window or less" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"burst\":11}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "a small \"burst\"" },
+        { "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":\"4/day\"}}," LIMITS(PLANNED) "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "an hour or more" },
+        { TRUST("\"loopback\",\"8.0.0.0/8\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/1",
+          "8.0.0.0/8 covers a good part of the Internet" },
+        { TRUST("\"10.0.0.0/7\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "10.0.0.0/7" },
+        { TRUST("\"128.0.0.0/1\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "128.0.0.0/1" },
+        { TRUST("\"2600::/12\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "2600::/12" },
+        { TRUST("\"2001::/16\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "2001::/16" },
+        { TRUST("\"fc00::/6\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "fc00::/6" },
+        { "{\"policies\":{\"p\":{\"limits\":[" LIMIT(
+              "ip", "1/second") "],"
+                                "\"on_store_failure\":{\"error\":\"memory\"}}}}",
+          WEIR_W_MEMORY_WITHOUT_INSTANCES, "/policies/p/on_store_failure",
+          "set \"instances\" to the number of processes" },
+        { ROUTES("\"GET /a/*\"", "\"GET /a/b\""), WEIR_W_ROUTE_HIDDEN, "/routes/1/match",
+          "\"GET /a/b\" never matches, since \"GET /a/*\" at /routes/0 comes first" },
+        { ROUTES("\"* /a\"", "\"PUT /a\""), WEIR_W_ROUTE_HIDDEN, "/routes/1/match",
+          "put it before" },
+        { ROUTES("\"GET /a\"", "\"HEAD /a\""), WEIR_W_ROUTE_HIDDEN, "/routes/1/match", "HEAD /a" },
+        { ROUTES("\"* *\"", "\"* *\""), WEIR_W_ROUTE_HIDDEN, "/routes/1/match", "\"* *\"" },
+        { "{\"instances\":3}", WEIR_W_PER_PROCESS, "/instances",
+          "clients get up to 3 times each limit" },
+        { "{" REDIS "," LIMITS(LIMIT("client", "1/second")) "}", WEIR_W_NO_SECRET,
+          "/policies/p/limits/0/by", "set \"secret\"" },
+        { "{" REDIS "," LIMITS(LIMIT("ip|header:X", "1/second")) "}", WEIR_W_NO_SECRET,
+          "/policies/p/limits/0/by", "hashed before they go into the shared store" },
+        { "{" REDIS "," LIMITS(LIMIT("query:a", "1/second")) "}", WEIR_W_NO_SECRET,
+          "/policies/p/limits/0/by", "the same in each process" },
+        { "{" REDIS "," LIMITS(LIMIT("param:a", "1/second")) "}", WEIR_W_NO_SECRET,
+          "/policies/p/limits/0/by", "without a secret" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].json);
+        struct weir_policy *policy = parse(rows[i].json);
+        assert_int_equal(weir_policy_warning_count(policy), 1);
+        const struct weir_error *warning = weir_policy_warning(policy, 0);
+        assert_error(warning, rows[i].code, rows[i].path, rows[i].text);
+        assert_int_equal(warning->line, 1);
+        assert_null(weir_policy_warning(policy, 1));
+        weir_policy_free(policy);
+    }
+}
+
+static void is_silent_about_what_is_fine(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{" LIMITS(LIMIT("ip", "5/second")) "," ROUTE(",\"cost\":5") "}",
+        "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"1/second\",\"burst\":6}") "," ROUTE(
+            ",\"cost\":6") "}",
+        "{" LIMITS(LIMIT("ip", "0/second")) "," ROUTE(",\"cost\":6") "}",
+        "{" LIMITS(LIMIT("ip", "unlimited")) "," ROUTE(",\"cost\":6") "}",
+        "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":\"unlimited\"},\"z\":{\"a\":"
+        "\"0/second\"}}," LIMITS(PLANNED) "," ROUTE(",\"cost\":6") "}",
+        "{\"routes\":[{\"match\":\"GET /a\",\"cost\":1000}]}",
+        LOGIN("login", "\"closed\"", "GET /a"),
+        LOGIN("p", "\"open\"", "GET /a"),
+        "{" LIMITS(LIMIT("ip", "100/59minutes")) "}",
+        "{" LIMITS(LIMIT("ip", "1/hour")) "}",
+        "{" LIMITS(LIMIT("ip", "100/hour") ",{\"name\":\"b\",\"by\":\"ip\","
+                                           "\"rate\":\"9/6minutes\"}") "}",
+        "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"burst\":10}") "}",
+        TRUST("\"10.0.0.0/8\",\"127.0.0.0/8\",\"fc00::/7\",\"fe80::/10\",\"uniquelocal\","
+              "\"loopback\",\"linklocal\",\"unix\",\"8.0.0.0/9\",\"2001:db8::/17\""),
+        "{\"client_ip\":{\"trust\":2}}",
+        "{\"instances\":1,\"policies\":{\"p\":{\"limits\":[" LIMIT(
+            "ip", "1/second") "],"
+                              "\"on_store_failure\":\"memory\"}}}",
+        ROUTES("\"GET /a\"", "\"POST /a\""),
+        ROUTES("\"HEAD /a\"", "\"GET /a\""),
+        ROUTES("\"GET /a\"", "\"* /a\""),
+        ROUTES("\"GET /a/b\"", "\"GET /a/*\""),
+        ROUTES("\"* /a\"", "\"OPTIONS /a\""),
+        "{" REDIS ",\"instances\":3}",
+        "{" REDIS ",\"secret\":\"s\"," LIMITS(LIMIT("client", "1/second")) "}",
+        "{" REDIS "," LIMITS(LIMIT("api_key|tenant|ip", "1/second")) "}",
+        "{" LIMITS(LIMIT("user", "1/second")) "}",
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i]);
+        struct weir_policy *policy = parse(rows[i]);
+        if (weir_policy_warning_count(policy) > 0)
+            fail_msg("%s", weir_policy_warning(policy, 0)->text);
+        weir_policy_free(policy);
+    }
+}
+
+static void names_the_line_of_a_warning(void **state)
+{
+    (void)state;
+    struct weir_policy *policy =
+        parse("{\"routes\": [\n  {\"match\": \"GET /a\"},\n  {\"match\": \"GET /a\"}]}");
+    assert_int_equal(weir_policy_warning(policy, 0)->line, 3);
+    assert_int_equal(weir_policy_warning(policy, 0)->column, 4);
+    weir_policy_free(policy);
+}
+
+static void stops_at_a_hundred_warnings(void **state)
+{
+    (void)state;
+    static char json[65536];
+    size_t length = (size_t)snprintf(json, sizeof json, "{\"routes\":[{\"match\":\"* *\"}");
+    for (int i = 0; i < 300; i++)
+        length +=
+            (size_t)snprintf(json + length, sizeof json - length, ",{\"match\":\"GET /%d\"}", i);
+    snprintf(json + length, sizeof json - length, "]}");
+    struct weir_policy *policy = parse(json);
+    assert_int_equal(weir_policy_warning_count(policy), 100);
+    weir_policy_free(policy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(warns),
+        cmocka_unit_test(is_silent_about_what_is_fine),
+        cmocka_unit_test(names_the_line_of_a_warning),
+        cmocka_unit_test(stops_at_a_hundred_warnings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
