@@ -51,10 +51,24 @@ enum weir_code weir_chain_new(const struct weir_chain_options *options, struct w
     return WEIR_OK;
 }
 
-static void finish_link(struct weir_link *link)
+/* The index of the first link with that `self`; link_count: none. */
+static size_t find_self(const struct weir_chain *chain, const void *self)
 {
-    if (!link->is_handler && link->middleware.destroy != NULL)
-        link->middleware.destroy(link->middleware.self);
+    size_t i = 0;
+    while (i < chain->link_count
+           && (chain->links[i].is_handler || chain->links[i].middleware.self != self))
+        i++;
+    return i;
+}
+
+/* One that stands in the chain several times is destroyed with the first. */
+static void finish_link(struct weir_chain *chain, size_t index)
+{
+    struct weir_link *link = &chain->links[index];
+    const struct weir_middleware *middleware = &link->middleware;
+    if (!link->is_handler && middleware->destroy != NULL
+        && (middleware->self == NULL || find_self(chain, middleware->self) == index))
+        middleware->destroy(middleware->self);
     weir_pattern_finish(&link->pattern);
 }
 
@@ -66,7 +80,7 @@ struct weir_chain *weir_chain_free(struct weir_chain *chain)
     while (atomic_load(&chain->wakers) > 0)
         sched_yield();
     for (size_t i = 0; i < chain->link_count; i++)
-        finish_link(&chain->links[i]);
+        finish_link(chain, i);
     free(chain->links);
     free(chain->app);
     if (chain->wake_fd >= 0)
@@ -116,6 +130,18 @@ static enum weir_code compile_prefix(const char *prefix, struct weir_pattern *pa
     return code;
 }
 
+/* Memory for each request is found by `self`, so it must not be somebody else's. */
+static bool has_slot_of_its_own(const struct weir_chain *chain,
+                                const struct weir_middleware *middleware)
+{
+    if (middleware->request_bytes == 0)
+        return true;
+    size_t index = find_self(chain, middleware->self);
+    return middleware->self != NULL
+           && (index == chain->link_count
+               || chain->links[index].middleware.request_bytes == middleware->request_bytes);
+}
+
 enum weir_code weir_chain_use_at(struct weir_chain *chain, const char *prefix,
                                  const struct weir_middleware *middleware)
 {
@@ -127,6 +153,8 @@ enum weir_code weir_chain_use_at(struct weir_chain *chain, const char *prefix,
     struct weir_link link = { .is_handler = false };
     enum weir_code code = weir_options_take(&link.middleware, sizeof link.middleware, middleware,
                                             MIDDLEWARE_FIRST, "WEIR_MIDDLEWARE", NULL);
+    if (code == WEIR_OK && !has_slot_of_its_own(chain, &link.middleware))
+        code = WEIR_E_ARGUMENT;
     if (code == WEIR_OK)
         code = compile_prefix(prefix, &link.pattern);
     return code == WEIR_OK ? add_link(chain, &link) : code;
@@ -230,6 +258,14 @@ uint32_t weir_chain_parked(struct weir_chain *chain)
     uint32_t count = chain->parking.count;
     pthread_mutex_unlock(&chain->parking.lock);
     return count;
+}
+
+bool weir_chain_is_stopping(struct weir_chain *chain)
+{
+    pthread_mutex_lock(&chain->parking.lock);
+    bool stopping = chain->parking.stopping;
+    pthread_mutex_unlock(&chain->parking.lock);
+    return stopping;
 }
 
 static uint64_t begin_drain(struct weir_parking *parking)

@@ -36,6 +36,9 @@ struct weir_chain {
 
 #define WEIR_CHAIN_MAGIC 0x6c696e6bu /* "link" */
 
+/* True from the first weir_chain_drain() on. Any thread. */
+bool weir_chain_is_stopping(struct weir_chain *chain);
+
 /* What the server has to do after a run. */
 enum weir_run {
     WEIR_RUN_REPLY, /* request->reply is built                                        */

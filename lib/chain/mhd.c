@@ -11,6 +11,9 @@
 
 #define APP_FIRST (offsetof(struct weir_app, uri_log_cls) + sizeof(void *))
 
+/* How much of a body is read after it was refused, so that an honest client gets to the reply. */
+#define SWALLOWED_MAX ((size_t)1 << 20)
+
 /* The request whose handler runs on this thread, so that a queued response finds it. */
 static _Thread_local struct weir_request *current;
 
@@ -22,6 +25,11 @@ static struct MHD_Connection *connection_of(const struct weir_request *request)
 struct MHD_Connection *weir_request_connection(const struct weir_request *request)
 {
     return request->connection;
+}
+
+struct weir_request *weir_request_of(const struct MHD_Connection *connection)
+{
+    return current != NULL && current->connection == connection ? current : NULL;
 }
 
 /* setting up */
@@ -333,13 +341,18 @@ static bool refuses_body(const struct weir_request *request)
 }
 
 /* The rest of a body that nobody reads any more is swallowed: a response can only be queued before
- * the first byte or after the last. */
+ * the first byte or after the last. Who goes on sending what was refused loses the connection. */
+static enum MHD_Result swallow(struct weir_request *request, const struct call *call)
+{
+    request->swallowed += *call->upload_data_size;
+    *call->upload_data_size = 0;
+    return refuses_body(request) && request->swallowed > SWALLOWED_MAX ? MHD_NO : MHD_YES;
+}
+
 static enum MHD_Result serve_reply(struct weir_request *request, const struct call *call)
 {
-    if (*call->upload_data_size > 0) {
-        *call->upload_data_size = 0;
-        return MHD_YES;
-    }
+    if (*call->upload_data_size > 0)
+        return swallow(request, call);
     /* Queued in the first call the reply closes the connection (libmicrohttpd 0.9.75 to 1.0.1),
      * which is right only where there is a body to refuse. */
     if (request->in_first_call && !refuses_body(request)) {
@@ -380,7 +393,8 @@ static enum MHD_Result serve_chain(struct weir_request *request, const struct ca
 /* The chain waits for the body: true when it need not run yet. */
 static bool take_upload(struct weir_request *request, const struct call *call)
 {
-    if (request->body_stage != WEIR_BODY_ASKED)
+    /* After a wake in the first call that call is repeated, and looks like the last one. */
+    if (request->body_stage != WEIR_BODY_ASKED || request->in_first_call)
         return false;
     if (*call->upload_data_size == 0) {
         request->body_stage = WEIR_BODY_WHOLE;

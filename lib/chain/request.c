@@ -179,12 +179,29 @@ bool weir_request_has_body(const struct weir_request *request)
 
 /* the body */
 
+/* The Content-Length; 0 where there is none, or none that can be read. */
+static uint64_t announced_length(const struct weir_request *request)
+{
+    uint64_t length = 0;
+    struct weir_text value = weir_facts_header(&request->facts, WEIR_TEXT("Content-Length"));
+    weir_text_to_number(weir_text_trim(value), &length);
+    return length;
+}
+
+static void refuse_body(struct weir_request *request)
+{
+    weir_request_fail(request, WEIR_E_BODY, "The body is longer than the %zu bytes that are taken.",
+                      request->body_max);
+}
+
 bool weir_request_body(struct weir_request *request, size_t max_bytes, const char **bytes,
                        size_t *length)
 {
     if (request->body_stage == WEIR_BODY_UNASKED && request->facts.has_body) {
         request->body_stage = WEIR_BODY_ASKED;
         request->body_max = max_bytes;
+        if (announced_length(request) > max_bytes)
+            refuse_body(request);
     }
     if (request->body_stage == WEIR_BODY_ASKED)
         return false;
@@ -209,8 +226,7 @@ static bool grow_body(struct weir_request *request, size_t wanted)
 bool weir_request_take_body(struct weir_request *request, const char *bytes, size_t length)
 {
     if (length > request->body_max - request->body_length) {
-        weir_error_set(&request->error, WEIR_E_BODY, NULL,
-                       "The body is longer than the %zu bytes that are taken.", request->body_max);
+        refuse_body(request);
         return false;
     }
     if (!grow_body(request, request->body_length + length + 1)) {
@@ -271,6 +287,8 @@ void *weir_request_get(const struct weir_request *request, const char *name)
 
 struct weir_ticket weir_park(struct weir_request *request)
 {
+    if (!request->may_wait)
+        return (struct weir_ticket){ request->chain, 0 };
     uint64_t number = weir_parking_enter(&request->chain->parking, request);
     /* A fast waker may have the request running again by now, but not before this thread
      * returns from the link, and no waker has the ticket yet. */

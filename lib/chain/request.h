@@ -77,6 +77,7 @@ struct weir_request {
     bool in_first_call;     /* the server has not been told to go on to the body or the end */
     bool is_parked;         /* guarded by the parking lock                                  */
     bool is_drained;        /* woken because the server stops; likewise                     */
+    bool may_wait;          /* a link's on_request runs                                     */
     bool has_asked_to_wait; /* weir_park() gave a ticket in this step                       */
     bool blocks;            /* cannot be suspended: its thread waits on `woken`             */
     pthread_cond_t woken;   /* initialised when `blocks`                                    */
@@ -89,13 +90,13 @@ struct weir_request {
 
     struct weir_facts facts;
     struct weir_identity identity;
-    const void *counted_by; /* the limiter that has counted this request    */
 
     enum weir_body_stage body_stage;
     size_t body_max;
     char *body; /* owned; grows */
     size_t body_length;
     size_t body_size;
+    size_t swallowed; /* bytes of a body that nobody wants */
 
     void *app_con_cls;
     bool app_knows;     /* its handler or its URI log callback has been called */
@@ -107,7 +108,7 @@ struct weir_request {
     struct weir_piece *pieces;
     struct weir_line inline_headers[WEIR_INLINE_HEADERS];
     size_t scratch_used;
-    char scratch[WEIR_SCRATCH_BYTES];
+    _Alignas(max_align_t) char scratch[WEIR_SCRATCH_BYTES];
 
     unsigned char *entered; /* for each link of the chain; then the links' slots */
 };

@@ -142,6 +142,8 @@ static enum weir_run wait(struct weir_request *request, const struct weir_link *
         request->has_asked_to_wait = false;
         return WEIR_RUN_WAIT;
     }
+    if (request->error.code == WEIR_E_BODY)
+        return weir_run_error(request);
     if (request->body_stage == WEIR_BODY_ASKED)
         return WEIR_RUN_BODY;
     blame(request, link, "waits for nothing: it has no ticket and no body to come");
@@ -154,7 +156,9 @@ static enum weir_step enter(struct weir_request *request, const struct weir_link
     request->entered[request->index] = 1;
     if (middleware->on_request == NULL)
         return WEIR_NEXT;
+    request->may_wait = true;
     enum weir_step step = middleware->on_request(middleware->self, request);
+    request->may_wait = false;
     /* A ticket is out and the request is suspended: it has to wait, whatever was returned. */
     return request->has_asked_to_wait ? WEIR_WAIT : step;
 }
@@ -166,11 +170,27 @@ static bool must_come_later(const struct weir_request *request, const struct wei
     return link->is_handler && request->in_first_call && !request->facts.has_body;
 }
 
+/* Rules match the normalised path, and a wrapped application sees the target as it was sent: with
+ * "/pub/../admin" the two would mean different things. Clients resolve dots before they send (RFC
+ * 3986 section 5.2.4), so nobody honest is hurt. */
+static bool has_dots(struct weir_text target)
+{
+    struct weir_text segment;
+    while (weir_text_take_first(&target, '/', &segment))
+        if (weir_text_equal(segment, WEIR_TEXT(".")) || weir_text_equal(segment, WEIR_TEXT("..")))
+            return true;
+    return false;
+}
+
 static enum weir_run run_out(struct weir_request *request)
 {
-    if (request->chain->app != NULL)
+    bool has_app = request->chain->app != NULL;
+    if (has_app && !has_dots(request->facts.target))
         return WEIR_RUN_APP;
-    reply_not_found(request);
+    if (has_app)
+        weir_reply_problem(request, 400, NULL, "The path has \".\" or \"..\" in it.");
+    else
+        reply_not_found(request);
     return WEIR_RUN_REPLY;
 }
 

@@ -71,6 +71,27 @@ static uint64_t share_of(uint64_t units, unsigned instances)
     return units == 0 || units >= instances ? units / instances : 1;
 }
 
+/* The largest power of ten that is not above; such a number divides windows well. */
+static uint64_t round_down(uint64_t units)
+{
+    uint64_t power = 1;
+    while (power <= units / 10)
+        power *= 10;
+    return power;
+}
+
+/* Numbers that cannot be divided exactly are rounded down until they can: one unit always can. */
+static void make_share(uint64_t limit, uint64_t window_us, uint64_t burst, bool is_window,
+                       struct weir_rate *share)
+{
+    if (weir_rate_make(limit, window_us, burst, share, NULL) == WEIR_OK)
+        return;
+    limit = round_down(limit);
+    if (weir_rate_make(limit, window_us, is_window || burst > limit ? limit : burst, share, NULL)
+        != WEIR_OK)
+        weir_rate_make(1, window_us, 1, share, NULL);
+}
+
 struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorithm algorithm,
                                  unsigned instances)
 {
@@ -78,14 +99,14 @@ struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorit
     if (instances <= 1 || rate->limit == 0)
         return share;
     /* Windows keep their edges and hold fewer units; a rate keeps its units and takes longer. */
-    if (algorithm == WEIR_FIXED_WINDOW) {
-        uint64_t limit = share_of(rate->limit, instances);
-        weir_rate_make(limit, rate->window_us, limit, &share, NULL);
-        return share;
-    }
+    uint64_t limit = share_of(rate->limit, instances);
     uint64_t burst = share_of(rate->burst, instances);
-    if (weir_rate_make(rate->limit, rate->window_us * instances, burst, &share, NULL) != WEIR_OK)
-        weir_rate_make(share_of(rate->limit, instances), rate->window_us, burst, &share, NULL);
+    if (algorithm == WEIR_FIXED_WINDOW)
+        make_share(limit, rate->window_us, limit, true, &share);
+    else if (rate->window_us > WEIR_WINDOW_MAX_US / instances
+             || weir_rate_make(rate->limit, rate->window_us * instances, burst, &share, NULL)
+                    != WEIR_OK)
+        make_share(limit, rate->window_us, burst, false, &share);
     return share;
 }
 

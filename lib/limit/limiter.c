@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "chain/chain_internal.h"
 #include "limit/algorithm.h"
 #include "store/store.h"
 
@@ -54,6 +55,20 @@ static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *sta
 static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
                                struct weir_request *request);
 
+/* A server that stops answers 503, as it does to who is parked already; one whose parking is full
+ * goes on by the rule for a store that failed. */
+static enum weir_step cannot_park(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request)
+{
+    if (weir_chain_is_stopping(request->chain)) {
+        state->phase = WEIR_LIMIT_DONE;
+        weir_request_fail(request, WEIR_E_STOPPING, "The server is stopping.");
+        return WEIR_FAIL;
+    }
+    fail_check(state, "too many requests wait already");
+    return conclude(limiter, state, request);
+}
+
 static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state *state,
                           struct weir_request *request)
 {
@@ -62,7 +77,6 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
     state->check.owner = state;
     state->phase = WEIR_LIMIT_ASKED;
     state->ticket = (struct weir_ticket){ NULL, 0 };
-    state->by_memory = false;
 
     if (!weir_store_ready(store)) {
         fail_check(state, "not connected");
@@ -70,10 +84,8 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
     }
     if (!store->type->answers_inline) {
         state->ticket = weir_park(request);
-        if (state->ticket.number == 0) {
-            fail_check(state, "too many requests wait already");
-            return conclude(limiter, state, request);
-        }
+        if (state->ticket.number == 0)
+            return cannot_park(limiter, state, request);
         /* Parked before it is handed over: a store that answers at once must find somebody to
          * wake. After this line the request belongs to the store. */
         store->type->submit(store->self, &state->check);
@@ -105,15 +117,23 @@ static void on_memory_answer(struct weir_check *check)
     (void)check;
 }
 
+static void take_share(struct weir_limit_state *state, struct weir_spend *spend, unsigned instances)
+{
+    bool fitted = spend->cost <= spend->rate.burst;
+    spend->rate = weir_rate_share(&spend->rate, spend->algorithm, instances);
+    if (fitted && spend->cost > spend->rate.burst)
+        state->is_share_too_small = true;
+}
+
 /* Asks the store in this process for this instance's share; false: even that failed. */
 static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *state)
 {
     struct weir_check *check = &state->check;
     if (limiter->fallback == NULL)
         return false;
+    state->is_share_too_small = false;
     for (size_t i = 0; i < check->count; i++)
-        check->spends[i].rate = weir_rate_share(&check->spends[i].rate, check->spends[i].algorithm,
-                                                limiter->policy->instances);
+        take_share(state, &check->spends[i], limiter->policy->instances);
     check->done = on_memory_answer;
     limiter->fallback->type->submit(limiter->fallback->self, check);
     state->by_memory = true;
@@ -153,6 +173,9 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
     bool enforces = mode_of(limiter, state->ruleset) == WEIR_ENFORCE;
     state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
     state->shows_quotas = state->has_quotas && enforces && weir_limiter_may_show(state, request);
+    /* What only a share of the limit cannot hold is not impossible: the whole of it will be back. */
+    if (verdict.impossible && enforces && state->by_memory && state->is_share_too_small)
+        return weir_limiter_fail_closed(limiter, state, request);
     if (!verdict.allowed && enforces)
         return weir_limiter_refuse(limiter, state, request, &verdict);
     if (!verdict.allowed || state->by_memory)
@@ -198,7 +221,9 @@ static enum weir_step check_ruleset(struct weir_limiter *limiter, struct weir_li
                                     struct weir_request *request,
                                     const struct weir_ruleset *ruleset, uint64_t cost)
 {
+    state->by_memory = false;
     if (!make_plan(limiter, state, request, ruleset, cost)) {
+        state->check.count = 0; /* the keys are gone: no store may decide it */
         fail_check(state, "the plan could not be made");
         return conclude(limiter, state, request);
     }
@@ -328,7 +353,7 @@ static enum weir_code open_stores(struct weir_limiter *limiter,
 {
     const struct weir_policy *policy = options->policy;
     const struct weir_store_options *settings =
-        WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms, .prefix = policy->store_prefix,
+        WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms,
                            .memory_bytes = policy->store_memory_bytes, .clock = options->clock,
                            .log = options->log);
     limiter->store = options->store;

@@ -45,8 +45,9 @@ struct weir_limit_state {
     struct weir_planned planned[WEIR_CHECK_LIMITS];
     struct weir_ticket ticket;
     bool by_memory;
-    bool has_quotas;   /* the answers hold for this request  */
-    bool shows_quotas; /* and the client may see them        */
+    bool is_share_too_small; /* on memory: the whole limit would hold the cost */
+    bool has_quotas;         /* the answers hold for this request  */
+    bool shows_quotas;       /* and the client may see them        */
 };
 
 /* Whether this request may see quota fields: the route asks for identity, and there is more than

@@ -2,8 +2,8 @@
 #include <weir/store.h>
 
 /* Redis's Lua counts in doubles, which are exact to 2^53. An arrival time is now plus at most a
- * whole burst; now stays under half of that until 2112, so a burst gets the other half. */
-#define BURST_MAX_US (UINT64_C(1) << 52)
+ * whole burst, and now stays below 2^52 until 2112; the Redis store asks for the same. */
+#define BURST_MAX_US WEIR_BURST_MAX_US
 
 /* C counts in 1/parts µs, in 64 bits, and adds two bursts of them. */
 #define BURST_MAX_PARTS (UINT64_C(1) << 62)
@@ -46,7 +46,7 @@ static enum weir_code check_span(const struct weir_rate *rate, uint64_t interval
                                  struct weir_error *error)
 {
     if (rate->burst > BURST_MAX_US / (rate->interval_us + 1))
-        return refuse(error, "a burst of that size takes more than 142 years to earn");
+        return refuse(error, "a burst of that size takes more than 71 years to earn");
     if (rate->burst > BURST_MAX_PARTS / interval_parts)
         return refuse(error, "its fractions of a microsecond are too fine for a burst of that "
                              "size; choose a rounder number of units, a smaller burst or a "

@@ -10,7 +10,7 @@
 
 /* Lua's numbers are whole up to 2^53, and the time of day is below 2^51 µs until the year 2041
  * and below 2^52 until 2112: a capacity of this much always fits beside it. */
-#define CAPACITY_MAX_US (UINT64_C(1) << 51)
+#define CAPACITY_MAX_US WEIR_BURST_MAX_US
 
 /* EVALSHA, script, number of keys, 8 keys, 8 times a name and 5 numbers, the time. */
 #define ARGUMENTS_MAX (3 + WEIR_CHECK_LIMITS + 6 * WEIR_CHECK_LIMITS + 1)

@@ -30,8 +30,8 @@ struct weir_middleware {
     enum weir_step (*on_error)(void *self, struct weir_request *request,
                                const struct weir_error *why);
     void (*on_end)(void *self, struct weir_request *request);
-    void (*destroy)(void *self); /* by weir_chain_free() */
-    size_t request_bytes;        /* zeroed memory for each request; see weir_request_slot() */
+    void (*destroy)(void *self); /* by weir_chain_free(), once for each self           */
+    size_t request_bytes;        /* zeroed memory for each request; needs a self of its own */
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
@@ -60,7 +60,8 @@ WEIR_API enum weir_code weir_chain_new(const struct weir_chain_options *options,
 /* After MHD_stop_daemon(). Destroys the middleware. Accepts NULL; returns NULL. */
 WEIR_API struct weir_chain *weir_chain_free(struct weir_chain *chain);
 
-/* Adds a link for every request; `middleware` is copied, its `name` is borrowed for good.
+/* Adds a link for every request; `middleware` is copied, its `name` is borrowed for good, and its
+ * `self` is the chain's from now on (on failure it stays the caller's).
  * Errors of all that add: WEIR_E_ARGUMENT, WEIR_E_MEMORY, WEIR_E_VALUE for a pattern that is
  * none, WEIR_E_STATE once requests are served. */
 WEIR_API enum weir_code weir_chain_use(struct weir_chain *chain,

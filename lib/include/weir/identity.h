@@ -30,7 +30,7 @@ WEIR_API const char *weir_request_plan(struct weir_request *request);
 
 /* Called by the application's own authentication, a middleware before weir_limit(): what it says
  * goes before what a key or a header says. Copied; NULL or "" takes it back.
- * False: longer than 255 bytes, and nothing is set. */
+ * False: longer than 255 bytes, or memory ran out, and nothing is set. */
 WEIR_API bool weir_request_set_user(struct weir_request *request, const char *user);
 WEIR_API bool weir_request_set_tenant(struct weir_request *request, const char *tenant);
 WEIR_API bool weir_request_set_plan(struct weir_request *request, const char *plan);

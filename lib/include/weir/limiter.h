@@ -28,7 +28,7 @@ struct weir_decision {
     const char *path; /* normalised; as sent if that was not possible        */
     const char *policy;
     const char *limit;   /* the one that refused                                */
-    const char *client;  /* public id of the API key, tenant, or address        */
+    const char *client;  /* public id of the API key, or the counted network     */
     const char *failure; /* the store failed: "timeout", "unavailable", "error" */
     const char *why;     /* and its own words                                   */
     uint64_t cost;

@@ -24,7 +24,7 @@ struct weir_app {
 #define WEIR_APP(...) (&(const struct weir_app){ .size = sizeof(struct weir_app), __VA_ARGS__ })
 
 /* Names the application that gets what no handler of the chain answers. Copied.
- * Errors: WEIR_E_ARGUMENT, WEIR_E_STATE. */
+ * Errors: WEIR_E_ARGUMENT, WEIR_E_MEMORY, WEIR_E_STATE. */
 WEIR_API enum weir_code weir_chain_serve(struct weir_chain *chain, const struct weir_app *app);
 
 /* The access handler for MHD_start_daemon(); `chain` is its cls. */
@@ -62,6 +62,10 @@ WEIR_API enum MHD_Result weir_redirect_queue_response(struct MHD_Connection *con
                                                       unsigned int status_code,
                                                       struct MHD_Response *response);
 WEIR_API void weir_redirect_destroy_response(struct MHD_Response *response);
+
+/* The request whose handler runs on this thread, for a wrapped application that wants to know the
+ * user or the quotas; NULL outside its handler, and for any other connection. */
+WEIR_API struct weir_request *weir_request_of(const struct MHD_Connection *connection);
 
 /* The connection a request came on, for handlers of the chain that queue a response of their own
  * with weir_queue_response() and return WEIR_DONE. Where the request has a body, ask for it with

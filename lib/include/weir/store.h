@@ -31,6 +31,9 @@ struct weir_rate {
 /* Largest number of units in a limit, a burst or a cost. */
 #define WEIR_UNITS_MAX UINT64_C(1000000000)
 
+/* Longest time that a burst may take to be earned: 2^51 µs, some 71 years. */
+#define WEIR_BURST_MAX_US (UINT64_C(1) << 51)
+
 /* Longest window: 366 days. */
 #define WEIR_WINDOW_MAX_US (UINT64_C(366) * 86400 * 1000000)
 
@@ -115,7 +118,8 @@ struct weir_store_type {
      * asking. NULL means always ready. Cheap: called for each request. */
     bool (*ready)(void *self);
 
-    /* Takes a check. Never blocks. */
+    /* Takes a check. Never blocks; a store that answers later keeps a deadline of its own, since
+     * nobody else ends a check that it forgets. */
     void (*submit)(void *self, struct weir_check *check);
 
     /* Ends a submitted check early, if it has not ended. When it returns, so has `done`, called
@@ -134,7 +138,6 @@ struct weir_store;
 struct weir_store_options {
     size_t size;                    /* set by WEIR_STORE_OPTIONS                             */
     uint32_t timeout_ms;            /* for one answer of a remote store; 0: 20               */
-    const char *prefix;             /* starts every key in a shared store; NULL: "weir"      */
     uint64_t memory_bytes;          /* budget of a memory store; 0: 64 MiB                   */
     const struct weir_clock *clock; /* of a memory store; copied; NULL: the system's         */
     struct weir_log log;            /* copied                                                */

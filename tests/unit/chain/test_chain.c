@@ -346,6 +346,7 @@ static void gives_no_ticket_past_the_cap(void **state)
     struct weir_ticket tickets[3];
     for (size_t i = 0; i < COUNT_OF(requests); i++) {
         requests[i] = by_hand_request(chain, "GET", "/");
+        requests[i]->may_wait = true;
         tickets[i] = weir_park(requests[i]);
     }
     assert_int_not_equal(tickets[1].number, 0);
@@ -383,6 +384,7 @@ static void answers_503_to_who_is_parked_when_it_drains(void **state)
     assert_string_equal(weir_reply_header(&request->reply, "Retry-After"), "1");
 
     struct weir_request *late = by_hand_request(chain, "GET", "/");
+    late->may_wait = true;
     assert_int_equal(weir_park(late).number, 0);
     assert_false(weir_chain_drain(chain, 0));
     weir_request_end(late);
@@ -531,6 +533,87 @@ static void keeps_memory_for_as_long_as_the_request(void **state)
     weir_chain_free(chain);
 }
 
+static void destroys_once_what_stands_twice(void **state)
+{
+    (void)state;
+    struct weir_chain *chain = new_chain();
+    use_told(chain, "/admin", NAMED("a"));
+    const struct weir_middleware twice = chain->links[0].middleware;
+    assert_int_equal(weir_chain_use_at(chain, "/ops", &twice), WEIR_OK);
+    weir_chain_free(chain);
+    assert_string_equal(story, "destroy:a ");
+}
+
+static void shares_no_memory_between_links(void **state)
+{
+    (void)state;
+    int self;
+    struct weir_chain *chain = new_chain();
+    assert_int_equal(weir_chain_use(chain, WEIR_MIDDLEWARE(.self = &self, .request_bytes = 8)),
+                     WEIR_OK);
+    assert_int_equal(weir_chain_use(chain, WEIR_MIDDLEWARE(.self = &self, .request_bytes = 8)),
+                     WEIR_OK);
+    assert_int_equal(weir_chain_use(chain, WEIR_MIDDLEWARE(.self = &self, .request_bytes = 9)),
+                     WEIR_E_ARGUMENT);
+    assert_int_equal(weir_chain_use(chain, WEIR_MIDDLEWARE(.request_bytes = 8)), WEIR_E_ARGUMENT);
+    weir_chain_free(chain);
+}
+
+static void park_too_late(void *self, struct weir_request *request, struct weir_reply *reply)
+{
+    (void)self;
+    (void)reply;
+    assert_int_equal(weir_park(request).number, 0);
+    tell("refused", "ticket");
+}
+
+static void gives_no_ticket_on_the_way_out(void **state)
+{
+    (void)state;
+    struct weir_chain *chain = new_chain();
+    weir_chain_use(chain, WEIR_MIDDLEWARE(.on_reply = park_too_late));
+    struct weir_request *request = by_hand_request(chain, "GET", "/");
+    assert_replied(request, 404);
+    weir_request_end(request);
+    weir_chain_free(chain);
+    assert_string_equal(story, "refused:ticket ");
+}
+
+static void keeps_dots_from_a_wrapped_application(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target;
+        bool is_served;
+    } rows[] = { { "/admin/x", true },     { "/admin/x/../../pub", false },
+                 { "/../admin/x", false }, { "/admin/./x", false },
+                 { "/a..b/.c/d.", true },  { "*", true },
+                 { "http://h/..", false }, { "//admin", true } };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].target);
+        struct weir_chain *chain = new_chain();
+        chain->app = malloc(1);
+        struct weir_request *request = by_hand_request(chain, "GET", rows[i].target);
+        assert_int_equal(weir_run(request), rows[i].is_served ? WEIR_RUN_APP : WEIR_RUN_REPLY);
+        assert_int_equal(request->reply.status, rows[i].is_served ? 0 : 400);
+        weir_request_end(request);
+        weir_chain_free(chain);
+    }
+}
+
+static void refuses_a_body_that_announces_too_much(void **state)
+{
+    (void)state;
+    struct weir_chain *chain = new_chain();
+    weir_chain_post(chain, "/", take_body, NAMED("body"));
+    struct weir_request *request = by_hand_request(chain, "POST", "/");
+    by_hand_header(request, "Content-Length", "6");
+    request->facts.has_body = true;
+    assert_replied(request, 413);
+    weir_request_end(request);
+    weir_chain_free(chain);
+}
+
 static void refuses_header_lines_that_split_a_reply(void **state)
 {
     (void)state;
@@ -630,6 +713,11 @@ int main(void)
         TEST(releases_every_note_once),
         TEST(gives_each_link_memory_of_its_own),
         TEST(keeps_memory_for_as_long_as_the_request),
+        TEST(destroys_once_what_stands_twice),
+        TEST(shares_no_memory_between_links),
+        TEST(gives_no_ticket_on_the_way_out),
+        TEST(keeps_dots_from_a_wrapped_application),
+        TEST(refuses_a_body_that_announces_too_much),
         TEST(refuses_header_lines_that_split_a_reply),
         TEST(writes_problems_as_json),
         TEST(refuses_what_it_cannot_build),

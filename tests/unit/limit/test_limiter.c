@@ -107,6 +107,7 @@ static const char policy_json[] =
     "    {\"match\": \"* /optional\", \"auth\": \"optional\", \"policy\": \"open\"},"
     "    {\"match\": \"* /closed\", \"policy\": \"closed\"},"
     "    {\"match\": \"* /memory\", \"policy\": \"memory\"},"
+    "    {\"match\": \"* /heavy\", \"policy\": \"memory\", \"cost\": 4},"
     "    {\"match\": \"* /mixed\", \"policy\": \"mixed\"},"
     "    {\"match\": \"* /shadow\", \"policy\": \"shadow\"},"
     "    {\"match\": \"* /off\", \"policy\": \"off\"},"
@@ -189,7 +190,8 @@ static int set_up(void **state)
                                               .decision_self = &bench),
                          &bench.limiter, &error),
         WEIR_OK);
-    assert_int_equal(weir_chain_new(NULL, &bench.chain, NULL), WEIR_OK);
+    assert_int_equal(weir_chain_new(WEIR_CHAIN_OPTIONS(.parked_max = 1), &bench.chain, NULL),
+                     WEIR_OK);
     assert_int_equal(weir_chain_use(bench.chain, weir_limit(bench.limiter)), WEIR_OK);
     assert_int_equal(weir_chain_any(bench.chain, "*", handle, &bench), WEIR_OK);
     return 0;
@@ -567,14 +569,69 @@ static void asks_for_its_check_back_even_if_the_answer_is_there(void **state)
     assert_int_equal(told.cancelled, 1);
 }
 
+static void lets_nobody_through_uncounted_while_it_drains(void **state)
+{
+    (void)state;
+    assert_true(weir_chain_drain(bench.chain, 0));
+    struct weir_request *request = ask_as("/open", "foo");
+    assert_int_equal(by_hand_run(request), 503);
+    assert_int_equal(told.asked, 0);
+    assert_int_equal(bench.handled, 0);
+    weir_request_end(request);
+}
+
+static void calls_nothing_impossible_that_only_a_share_cannot_hold(void **state)
+{
+    (void)state;
+    told.is_ready = false;
+    struct weir_request *request = ask_as("/heavy", NULL);
+    assert_int_equal(by_hand_run(request), 503);
+    assert_string_equal(header(request, "Retry-After"), "1");
+    weir_request_end(request);
+}
+
+static void shares_every_rate_without_giving_more(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        uint64_t limit, window_us, burst;
+        enum weir_algorithm algorithm;
+        unsigned instances;
+    } rows[] = {
+        { "a plain rate", 100, 60000000, 100, WEIR_GCRA, 3 },
+        { "a fraction that does not divide", 29219, WEIR_WINDOW_MAX_US, 292190, WEIR_GCRA, 2 },
+        { "a large window", 1000000000, UINT64_C(86400000000), 0, WEIR_FIXED_WINDOW, 6 },
+        { "a prime", 999999937, 1000000, 0, WEIR_FIXED_WINDOW, 7 },
+        { "fewer units than instances", 2, 60000000, 0, WEIR_FIXED_WINDOW, 5 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        struct weir_rate whole = { rows[i].limit,
+                                   rows[i].window_us,
+                                   rows[i].burst == 0 ? rows[i].limit : rows[i].burst,
+                                   1,
+                                   0,
+                                   0 };
+        struct weir_rate share = weir_rate_share(&whole, rows[i].algorithm, rows[i].instances);
+        uint64_t least = rows[i].instances > rows[i].limit ? 1 : whole.burst / rows[i].instances;
+        assert_true(share.burst >= 1 && share.burst <= least);
+        assert_true(share.limit >= 1);
+        /* Units in a window of the whole rate, over all instances. */
+        double together = (double)share.limit * (double)whole.window_us / (double)share.window_us
+                          * rows[i].instances;
+        assert_true(together <= (double)rows[i].limit + (least == 1 ? rows[i].instances : 0.001));
+    }
+}
+
 static void applies_the_failure_rule_when_nobody_may_park(void **state)
 {
     (void)state;
     struct weir_request *hog = ask_as("/open", "foo");
     assert_int_equal(by_hand_run(hog), 0);
-    assert_false(weir_chain_drain(bench.chain, 0));
     struct weir_request *request = ask_as("/closed", NULL);
     assert_int_equal(by_hand_run(request), 503);
+    assert_int_equal(bench.last.outcome, WEIR_FAILED_CLOSED);
     assert_int_equal(told.asked, 1);
     weir_request_end(request);
     will_allow();
@@ -605,6 +662,9 @@ int main(void)
         TEST(counts_once_when_it_stands_twice),
         TEST(takes_its_check_back_when_the_server_stops),
         TEST(asks_for_its_check_back_even_if_the_answer_is_there),
+        TEST(lets_nobody_through_uncounted_while_it_drains),
+        TEST(calls_nothing_impossible_that_only_a_share_cannot_hold),
+        TEST(shares_every_rate_without_giving_more),
         TEST(applies_the_failure_rule_when_nobody_may_park),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
