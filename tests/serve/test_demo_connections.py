@@ -5,7 +5,7 @@ import socket
 import struct
 import unittest
 
-from support import (FREE, Demo, DemoTest, Redis, make_config, one_limit, raw_request,
+from support import (FREE, PATIENCE_S, Demo, DemoTest, Redis, make_config, one_limit, raw_request,
                      read_response, wait_until, was_read)
 
 MEBIBYTE = 1024 * 1024
@@ -74,7 +74,14 @@ class Bodies(DemoTest):
 
     def test_refuses_a_body_above_what_the_handler_takes(self):
         demo = Demo(self, keyed("5/hour"))
-        self.assert_problem(demo.post("/v1/export", FREE, b" " * (MEBIBYTE + 1)), 413)
+        for length in (MEBIBYTE + 1, 10**18):
+            with socket.create_connection(demo.where, timeout=PATIENCE_S) as connection:
+                # Refused for what it announces, before any of it is sent.
+                connection.sendall(raw_request("POST", "/v1/export",
+                                               {**FREE, "Content-Length": length}, None))
+                with connection.makefile("rb") as stream:
+                    self.assert_problem(read_response(stream), 413)
+                    self.assertEqual(stream.read(), b"", "the connection ends")
 
 
 class Connections(DemoTest):
