@@ -155,6 +155,12 @@ static void wait_for_stop(const sigset_t *signals)
                                "Restart it instead.");
 }
 
+/* Whose fault a store is that cannot be opened; what else goes wrong then has no file. */
+static const char *store_culprit(const struct demo_options *options, const char *file)
+{
+    return options->store == NULL ? file : "--store";
+}
+
 static int serve(const struct demo_options *options)
 {
     sigset_t signals;
@@ -165,8 +171,10 @@ static int serve(const struct demo_options *options)
     char file[PATH_MAX];
     enum weir_code code = demo_policy_load(options, file, &demo.policy, &error);
     const char *culprit = code == WEIR_OK ? NULL : file;
-    if (code == WEIR_OK)
+    if (code == WEIR_OK) {
         code = make_chain(&demo, &error);
+        culprit = code == WEIR_OK ? NULL : store_culprit(options, file);
+    }
     if (code == WEIR_OK)
         code = start_daemon(&demo, options, &error);
     if (code == WEIR_OK) {
@@ -191,6 +199,14 @@ static int check(const struct demo_options *options)
         complain(&error, file);
         return 1;
     }
+    /* The store's URL is the store's to read. */
+    struct weir_limiter *limiter = NULL;
+    if (weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy), &limiter, &error) != WEIR_OK) {
+        complain(&error, store_culprit(options, file));
+        weir_policy_free(policy);
+        return 1;
+    }
+    weir_limiter_free(limiter);
     char line[LINE_BYTES];
     size_t count = weir_policy_warning_count(policy);
     for (size_t i = 0; i < count; i++)

@@ -240,7 +240,10 @@ static struct weir_quota_field field_of(const struct weir_limit_state *state, si
         .quota = spend->rate.limit == 0 ? 0 : spend->rate.burst,
         .window_us = filling_us(spend),
         .remaining = answer->remaining,
-        .after_us = waits ? answer->retry_us : answer->reset_us,
+        /* Nothing ever comes back to a limit of 0, least of all at once. */
+        .after_us = spend->rate.limit == 0 ? spend->rate.window_us
+                    : waits                ? answer->retry_us
+                                           : answer->reset_us,
         .refused = !answer->allowed,
     };
 }

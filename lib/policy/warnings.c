@@ -101,12 +101,37 @@ static bool least_capacity(const struct weir_policy *policy, const struct weir_l
     return is_found;
 }
 
+static bool falls_back(const struct weir_ruleset *ruleset)
+{
+    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
+}
+
+/* A cost that fits the limit, but not the share of it that the fallback on memory gives. */
+static bool warn_of_share(struct weir_policy *policy, const struct weir_route *route,
+                          const struct weir_limit_rule *limit, uint64_t capacity)
+{
+    char path[PATH_BYTES] = "/default/cost";
+    if (!falls_back(route->ruleset) || route->cost <= 1
+        || route->cost <= capacity / policy->instances)
+        return true;
+    if (route != &policy->fallback)
+        snprintf(path, sizeof path, "/routes/%td/cost", route - policy->routes);
+    return add(policy, WEIR_W_COST_ABOVE_CAPACITY, path,
+               "A cost of %llu fits the limit \"%s\" of the policy \"%s\", but not the share of "
+               "it that one of %u instances has when the store fails: it is answered 503 then. "
+               "Lower the cost, raise the burst, or choose another on_store_failure.",
+               (unsigned long long)route->cost, limit->name, route->ruleset->name,
+               policy->instances);
+}
+
 static bool warn_of_cost(struct weir_policy *policy, const struct weir_route *route,
                          const struct weir_limit_rule *limit, uint64_t capacity, const char *plan)
 {
     char path[PATH_BYTES] = "/default/cost";
     if (route->cost <= capacity)
-        return true;
+        return warn_of_share(policy, route, limit, capacity);
     if (route != &policy->fallback)
         snprintf(path, sizeof path, "/routes/%td/cost", route - policy->routes);
     return add(policy, WEIR_W_COST_ABOVE_CAPACITY, path,
@@ -253,13 +278,6 @@ enum weir_code weir_warn_of_trust(struct weir_policy *policy, const struct weir_
 static bool is_memory(const struct weir_policy *policy)
 {
     return strcmp(policy->store_url, "memory:") == 0;
-}
-
-static bool falls_back(const struct weir_ruleset *ruleset)
-{
-    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
 }
 
 static bool warn_of_instances(struct weir_policy *policy)

@@ -13,7 +13,7 @@ local states = call('MGET', unpack(KEYS))
 local reply, kept, kept_us, all_fit, at = {}, {}, {}, true, 1
 for i = 1, #KEYS do
     local key, state, algorithm = KEYS[i], states[i], ARGV[at]
-    local fits, first, second = false, 0, 0
+    local fits, first, second, left = false, 0, 0, 0 -- left: µs in which the state matters
     if algorithm == 'gcra' or algorithm == 'gcra-parts' then
         -- include: redis_gcra.lua
     elseif algorithm == 'zero' then
@@ -21,6 +21,10 @@ for i = 1, #KEYS do
         fits, at = ARGV[at + 1] == '0', at + 2
     else
         -- include: redis_fixed_window.lua
+    end
+    if state and not fits and call('PTTL', key) == -1 then
+        -- Somebody took the expiry away. Otherwise a refusal leaves it as it is.
+        call('PEXPIRE', key, (left - left % 1000) / 1000 + spare_ms)
     end
     all_fit = all_fit and fits
     reply[2 * i - 1], reply[2 * i] = first, second

@@ -22,6 +22,7 @@ if start and start >= current then
     first = used < limit and used or limit
 end
 second = current + length - now
+left = second
 local expiry_ms = (second - second % 1000) / 1000 + spare_ms
 if start and start > current then
     -- The clock went back: no time has passed, so what was used counts in this window.

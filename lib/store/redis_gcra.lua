@@ -32,6 +32,7 @@ local sum, sum_part = first + cost, second + cost_part
 if sum_part >= parts then
     sum, sum_part = sum + 1, sum_part - parts
 end
+left = first
 fits = sum < capacity or (sum == capacity and sum_part <= capacity_part)
 if fits and (cost > 0 or cost_part > 0) then
     kept_us[i] = sum

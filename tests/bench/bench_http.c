@@ -55,6 +55,8 @@ static const struct arrangement arrangements[] = {
       "{\"name\":\"c\",\"by\":\"client\",\"rate\":\"1000000000/"
       "day\",\"algorithm\":\"fixed-window\"}",
       200 },
+    { "redis, one limit, no fields", "none", true,
+      "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"1000000/second\",\"burst\":100000000}", 200 },
     { "redis, one limit, fields", "required", true,
       "{\"name\":\"a\",\"by\":\"client\",\"rate\":\"1000000/second\",\"burst\":100000000}", 200 },
     { "memory, refused", "required", false,

@@ -517,7 +517,7 @@ static void enters_with_a_password(void **state)
     /* No more rights than docs/failure.md asks for. */
     redis_server_do(&own,
                     "ACL SETUSER meter on >pa@ss ~contract-* +evalsha +eval +script|load +ping "
-                    "+select +mget +psetex +time");
+                    "+select +mget +psetex +pttl +pexpire +time");
 
     static const struct {
         const char *what;
@@ -664,6 +664,19 @@ static void repairs_keys_that_would_block_for_ever(void **state)
     redis_server_do(&server, "PERSIST %s", list.key);
     assert_true(contract_spend(store, &list).allowed);
     assert_in_range(redis_server_number(&server, "PTTL %s", list.key), 1, 3600 * 1000);
+
+    /* Even where the request is refused, and only there where it was gone. */
+    struct weir_spend full[] = { contract_gcra("full", 1, HOUR, 0),
+                                 contract_window("full", 1, HOUR) };
+    for (size_t i = 0; i < COUNT_OF(full); i++) {
+        assert_true(contract_spend(store, &full[i]).allowed);
+        redis_server_do(&server, "PEXPIRE %s 7000000", full[i].key);
+        assert_false(contract_spend(store, &full[i]).allowed);
+        assert_in_range(redis_server_number(&server, "PTTL %s", full[i].key), 6000000, 7000000);
+        redis_server_do(&server, "PERSIST %s", full[i].key);
+        assert_false(contract_spend(store, &full[i]).allowed);
+        assert_in_range(redis_server_number(&server, "PTTL %s", full[i].key), 1, 3600 * 1000 + 10);
+    }
     weir_store_free(store);
 }
 

@@ -49,6 +49,7 @@ class Command(DemoTest):
         no_policy = make_config({}, [("GET /ip", {"policy": "gone"})])
         later = one_limit("ip", "5/minute", algorithm="sliding-log")
         for config in (bad_rate, no_policy, later, {"store": {"url": "sqlite:x"}}, {"store": 5},
+                       {**one_limit("ip", "5/minute"), "store": {"url": "redis://h:99999"}},
                        []):
             for arguments in (["--check"], ["--listen", "127.0.0.1:0"]):
                 file = write_config(make_folder(self), config)

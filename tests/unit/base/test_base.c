@@ -146,7 +146,9 @@ static void takes_options_of_any_age(void **state)
     struct {
         struct sample sample;
         int unknown;
-    } newer = { { sizeof newer, 1, 2 }, 0 };
+    } newer;
+    memset(&newer, 0, sizeof newer); /* the bytes between and behind its members as well */
+    newer.sample = (struct sample){ sizeof newer, 1, 2 };
 
     assert_int_equal(weir_options_take(&ours, sizeof ours, NULL, 12, "M", NULL), WEIR_OK);
     assert_int_equal(ours.old, 0);

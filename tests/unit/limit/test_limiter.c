@@ -89,6 +89,8 @@ static const char policy_json[] =
     "      {\"name\": \"daily\", \"by\": \"tenant|client\", \"rate\": \"plan\", \"algorithm\": "
     "\"fixed-window\"}],"
     "      \"on_store_failure\": \"open\"},"
+    "    \"nothing\": {\"limits\": [{\"name\": \"a\", \"by\": \"client\", \"rate\": "
+    "\"0/minute\"}]},"
     "    \"closed\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"4/minute\"}], "
     "\"on_store_failure\": \"closed\"},"
     "    \"memory\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"4/minute\"}], "
@@ -107,6 +109,7 @@ static const char policy_json[] =
     "    {\"match\": \"* /optional\", \"auth\": \"optional\", \"policy\": \"open\"},"
     "    {\"match\": \"* /closed\", \"policy\": \"closed\"},"
     "    {\"match\": \"* /memory\", \"policy\": \"memory\"},"
+    "    {\"match\": \"* /nothing\", \"auth\": \"required\", \"policy\": \"nothing\"},"
     "    {\"match\": \"* /heavy\", \"policy\": \"memory\", \"cost\": 4},"
     "    {\"match\": \"* /mixed\", \"policy\": \"mixed\"},"
     "    {\"match\": \"* /shadow\", \"policy\": \"shadow\"},"
@@ -470,6 +473,20 @@ static void divides_the_limit_among_instances_on_memory(void **state)
     assert_int_equal(passed, 2);
 }
 
+static void promises_nothing_of_a_limit_of_zero(void **state)
+{
+    (void)state;
+    told.answers_at_once = true;
+    told.answer.result = WEIR_STORE_ANSWERED;
+    told.answer.answers[0] = (struct weir_answer){ .impossible = true };
+    struct weir_request *request = ask_as("/nothing", "foo");
+    by_hand_run(request);
+    assert_int_equal(by_hand_run(request), 429);
+    assert_string_equal(header(request, "RateLimit"), "\"a\";r=0;t=60");
+    assert_null(header(request, "Retry-After"));
+    weir_request_end(request);
+}
+
 static void keeps_a_refusal_of_the_store_from_the_fallback(void **state)
 {
     (void)state;
@@ -655,6 +672,7 @@ int main(void)
         TEST(does_what_the_policy_says_when_the_store_fails),
         TEST(asks_nobody_when_the_store_is_known_to_be_away),
         TEST(divides_the_limit_among_instances_on_memory),
+        TEST(promises_nothing_of_a_limit_of_zero),
         TEST(keeps_a_refusal_of_the_store_from_the_fallback),
         TEST(only_watches_in_shadow_and_does_nothing_when_off),
         TEST(skips_a_limit_whose_dimension_is_absent),

@@ -419,6 +419,7 @@ static void refuses_values_that_mean_nothing(void **state)
         { ROUTE("\"match\":\" /a\""), WEIR_E_VALUE, "/routes/0/match", "a method and a path" },
         { ROUTE("\"match\":\"G@T /a\""), WEIR_E_VALUE, "/routes/0/match", "a method and a path" },
         { ROUTE("\"match\":\"GET  /a\""), WEIR_E_VALUE, "/routes/0/match", "no path pattern" },
+        { ROUTE("\"match\":\"GET|POST /a\""), WEIR_E_VALUE, "/routes/0/match", "GET|POST /a" },
         { ROUTE("\"match\":\"get /a\""), WEIR_E_VALUE, "/routes/0/match", "one in capitals" },
         { ROUTE("\"match\":\"GET a\""), WEIR_E_VALUE, "/routes/0/match", "start with a \"/\"" },
         { ROUTE("\"match\":\"GET /a/\""), WEIR_E_VALUE, "/routes/0/match",
