@@ -558,6 +558,40 @@ static void counts_once_when_it_stands_twice(void **state)
     weir_chain_free(chain);
 }
 
+static void counts_for_each_of_two_limiters(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"store\": {\"url\": \"memory:\", \"prefix\": \"other\"}, "
+                               "\"policies\": {\"p\": {\"limits\":"
+                               " [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"9/minute\"}]}},"
+                               " \"routes\": [{\"match\": \"* /*\", \"policy\": \"p\"}]}";
+    struct weir_policy *policy = NULL;
+    struct weir_limiter *other = NULL;
+    struct weir_chain *chain = NULL;
+    assert_int_equal(weir_policy_parse(text, sizeof text - 1, NULL, &policy, NULL), WEIR_OK);
+    assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy, .store = bench.store),
+                                      &other, NULL),
+                     WEIR_OK);
+    weir_chain_new(NULL, &chain, NULL);
+    weir_chain_use(chain, weir_limit(bench.limiter));
+    weir_chain_use(chain, weir_limit(other));
+    weir_chain_any(chain, "*", handle, &bench);
+    told.answers_at_once = true;
+    will_allow();
+    struct weir_request *request = by_hand_request(chain, "GET", "/closed");
+    by_hand_peer(request, "192.0.2.7");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_string_equal(told.keys[0], "weir:{ip=192.0.2.7/32}:closed:a:gcra");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_string_equal(told.keys[0], "other:{ip=192.0.2.7/32}:p:a:gcra");
+    assert_int_equal(by_hand_run(request), 200);
+    assert_int_equal(told.asked, 2);
+    weir_request_end(request);
+    weir_chain_free(chain);
+    weir_limiter_free(other);
+    weir_policy_free(policy);
+}
+
 static void takes_its_check_back_when_the_server_stops(void **state)
 {
     (void)state;
@@ -678,6 +712,7 @@ int main(void)
         TEST(skips_a_limit_whose_dimension_is_absent),
         TEST(refuses_a_bad_path_where_nothing_is_the_default),
         TEST(counts_once_when_it_stands_twice),
+        TEST(counts_for_each_of_two_limiters),
         TEST(takes_its_check_back_when_the_server_stops),
         TEST(asks_for_its_check_back_even_if_the_answer_is_there),
         TEST(lets_nobody_through_uncounted_while_it_drains),
