@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/align.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/options.h"
@@ -93,12 +94,6 @@ struct weir_chain *weir_chain_free(struct weir_chain *chain)
 
 /* adding links */
 
-static size_t aligned(size_t size)
-{
-    const size_t unit = _Alignof(max_align_t);
-    return (size + unit - 1) / unit * unit;
-}
-
 /* Takes `link` with its pattern, which is finished if that fails. */
 static enum weir_code add_link(struct weir_chain *chain, struct weir_link *link)
 {
@@ -108,7 +103,7 @@ static enum weir_code add_link(struct weir_chain *chain, struct weir_link *link)
         return WEIR_E_MEMORY;
     }
     link->slot = chain->slot_bytes;
-    chain->slot_bytes += aligned(link->middleware.request_bytes);
+    chain->slot_bytes += weir_aligned(link->middleware.request_bytes);
     chain->links = links;
     chain->links[chain->link_count++] = *link;
     return WEIR_OK;

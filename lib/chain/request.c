@@ -5,30 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "chain/chain_internal.h"
 #include "request/path.h"
 
 /* making and ending */
 
-/* Memory for links' slots starts at a multiple of this. */
-static size_t aligned(size_t size)
-{
-    const size_t unit = _Alignof(max_align_t);
-    return (size + unit - 1) / unit * unit;
-}
-
 struct weir_request *weir_request_new(struct weir_chain *chain)
 {
-    size_t entered_bytes = aligned(chain->link_count);
+    size_t entered_bytes = weir_aligned(chain->link_count);
     size_t extra_bytes = entered_bytes + chain->slot_bytes;
-    struct weir_request *request = malloc(aligned(sizeof *request) + extra_bytes);
+    struct weir_request *request = malloc(weir_aligned(sizeof *request) + extra_bytes);
     if (request == NULL)
         return NULL;
 
     /* The two large arrays at the end are written before they are read. */
     memset(request, 0, offsetof(struct weir_request, inline_headers));
     request->scratch_used = 0;
-    request->entered = (unsigned char *)request + aligned(sizeof *request);
+    request->entered = (unsigned char *)request + weir_aligned(sizeof *request);
     memset(request->entered, 0, extra_bytes);
 
     request->magic = WEIR_REQUEST_MAGIC;
@@ -86,13 +80,13 @@ void weir_request_end(struct weir_request *request)
 
 void *weir_request_alloc(struct weir_request *request, size_t size)
 {
-    size_t start = aligned(request->scratch_used);
+    size_t start = weir_aligned(request->scratch_used);
     if (size <= sizeof request->scratch && start <= sizeof request->scratch - size) {
         request->scratch_used = start + size;
         return request->scratch + start;
     }
 
-    size_t head = aligned(sizeof(struct weir_piece));
+    size_t head = weir_aligned(sizeof(struct weir_piece));
     struct weir_piece *piece = size > SIZE_MAX - head ? NULL : malloc(head + size);
     if (piece == NULL)
         return NULL;
@@ -316,7 +310,7 @@ const struct weir_error *weir_request_error(const struct weir_request *request)
 void *weir_request_slot(struct weir_request *request, const void *self)
 {
     const struct weir_chain *chain = request->chain;
-    unsigned char *slots = request->entered + aligned(chain->link_count);
+    unsigned char *slots = request->entered + weir_aligned(chain->link_count);
     for (size_t i = 0; i < chain->link_count; i++) {
         const struct weir_link *link = &chain->links[i];
         if (link->middleware.self == self && link->middleware.request_bytes > 0)
