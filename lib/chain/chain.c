@@ -80,6 +80,7 @@ struct weir_chain *weir_chain_free(struct weir_chain *chain)
     /* Whoever woke the last request may not have returned yet. */
     while (atomic_load(&chain->wakers) > 0)
         sched_yield();
+    weir_waiting_stop(chain);
     for (size_t i = 0; i < chain->link_count; i++)
         finish_link(chain, i);
     free(chain->links);
@@ -205,7 +206,7 @@ DEFINE_METHOD(any, "*")
 
 /* waking */
 
-static void tell_loop(struct weir_chain *chain)
+void weir_chain_tell_loop(struct weir_chain *chain)
 {
     if (chain->on_wake != NULL)
         chain->on_wake(chain->wake_self);
@@ -226,7 +227,7 @@ bool weir_wake(struct weir_ticket ticket)
     atomic_fetch_add(&chain->wakers, 1);
     bool woke = weir_parking_wake(&chain->parking, ticket.number);
     if (woke)
-        tell_loop(chain);
+        weir_chain_tell_loop(chain);
     atomic_fetch_sub(&chain->wakers, 1);
     return woke;
 }
@@ -299,6 +300,6 @@ bool weir_chain_drain(struct weir_chain *chain, uint32_t timeout_ms)
     /* With no time to wait, the grace still passes, over several calls. */
     if (timeout_ms > 0 || weir_monotonic_us() >= grace_until_us)
         if (weir_parking_wake_all(&chain->parking) > 0)
-            tell_loop(chain);
+            weir_chain_tell_loop(chain);
     return wait_idle(chain, until_us);
 }

@@ -8,6 +8,7 @@
 
 #include "chain/parking.h"
 #include "chain/request.h"
+#include "chain/waiting.h"
 
 /* A middleware, or a handler for one method and pattern. */
 struct weir_link {
@@ -28,6 +29,7 @@ struct weir_chain {
     void *wake_self;
     int wake_fd; /* -1: nobody asked for one */
     struct weir_parking parking;
+    struct weir_waiting waiting;
     atomic_uint_fast32_t under_way;
     atomic_uint_fast32_t wakers; /* threads in weir_wake() */
     atomic_bool is_serving;      /* nothing may be added any more */
@@ -39,12 +41,16 @@ struct weir_chain {
 /* True from the first weir_chain_drain() on. Any thread. */
 bool weir_chain_is_stopping(struct weir_chain *chain);
 
+/* Under external polling: ends the wait of the application's loop, after a wake. Any thread. */
+void weir_chain_tell_loop(struct weir_chain *chain);
+
 /* What the server has to do after a run. */
 enum weir_run {
     WEIR_RUN_REPLY, /* request->reply is built                                        */
     WEIR_RUN_SENT,  /* a handler queued a response itself                             */
     WEIR_RUN_APP,   /* nobody in the chain answers: the wrapped application's turn    */
     WEIR_RUN_WAIT,  /* parked: run again after the wake                               */
+    WEIR_RUN_GONE,  /* the client has hung up, and nobody has an answer: to be closed */
     WEIR_RUN_BODY,  /* the body is wanted: run again when it is whole                 */
     WEIR_RUN_LATER  /* run again when the request is complete                         */
 };

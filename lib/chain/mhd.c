@@ -110,20 +110,25 @@ static void suspend(struct weir_request *request)
     }
     /* Resumes get lost with a thread for each connection, and without the flag suspending
      * aborts the program: there the thread itself waits, in serve_chain(). */
-    if (!request->blocks)
-        pthread_cond_init(&request->woken, NULL); /* never fails for a default one (glibc) */
     request->blocks = true;
 }
 
 static void resume(struct weir_request *request)
 {
-    if (request->blocks)
-        pthread_cond_signal(&request->woken);
-    else
+    if (!request->blocks)
         MHD_resume_connection(connection_of(request));
+    else if (request->woken != NULL)
+        pthread_cond_signal(request->woken);
 }
 
-static const struct weir_server server = { suspend, resume };
+static int socket_of(const struct weir_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info == NULL ? -1 : info->connect_fd;
+}
+
+static const struct weir_server server = { suspend, resume, socket_of };
 
 /* taking a request in */
 
@@ -135,59 +140,54 @@ static bool announces_body(const struct weir_line *line)
            && !weir_text_equal(weir_text_trim(line->value), WEIR_TEXT("0"));
 }
 
-/* Lines while they are gathered: in the request's own array, or in one of the right size. */
+/* Header lines and query arguments while they are gathered. */
 struct gathering {
     struct weir_request *request;
-    struct weir_line *headers;
-    size_t header_count;
-    struct weir_line *queries;
-    size_t query_count;
+    struct weir_line *lines;
+    size_t count, room;
 };
 
 static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
                               const char *value, size_t value_size)
 {
     struct gathering *all = cls;
-    const struct weir_line line = { { key, key_size }, { value == NULL ? "" : value, value_size } };
-    if (kind == MHD_GET_ARGUMENT_KIND) {
-        all->queries[all->query_count++] = line;
-        return MHD_YES;
-    }
-    all->headers[all->header_count++] = line;
-    if (announces_body(&line))
+    if (all->count == all->room)
+        return MHD_NO;
+    struct weir_line *line = &all->lines[all->count++];
+    *line = (struct weir_line){ { key, key_size }, { value == NULL ? "" : value, value_size } };
+    if (kind == MHD_HEADER_KIND && announces_body(line))
         all->request->facts.has_body = true;
     return MHD_YES;
 }
 
-static struct weir_line *room_for(struct weir_request *request, int count, bool is_header)
+static size_t count_lines(struct MHD_Connection *connection)
 {
-    if (is_header && count <= WEIR_INLINE_HEADERS)
-        return request->inline_headers;
-    return weir_request_alloc(request, (size_t)count * sizeof(struct weir_line));
+    int count = MHD_get_connection_values_n(
+        connection, (enum MHD_ValueKind)(MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND), NULL, NULL);
+    return count > 0 ? (size_t)count : 0;
 }
 
-static bool gather_lines(struct weir_request *request, struct MHD_Connection *connection)
+/* All in one array: first the header lines, then the query arguments. */
+static bool gather_lines(struct weir_request *request, struct MHD_Connection *connection,
+                         size_t count)
 {
-    int headers = MHD_get_connection_values_n(connection, MHD_HEADER_KIND, NULL, NULL);
-    int queries = MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
-    struct gathering all = { .request = request };
-    all.headers = room_for(request, headers, true);
-    all.queries = queries > 0 ? room_for(request, queries, false) : NULL;
-    if (all.headers == NULL || (queries > 0 && all.queries == NULL))
+    struct gathering all = { .request = request, .room = count };
+    all.lines = weir_request_alloc(request, count * sizeof *all.lines);
+    if (all.lines == NULL)
         return false;
 
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, gather, &all);
-    if (queries > 0)
+    request->facts.headers = all.lines;
+    request->facts.header_count = all.count;
+    if (all.count < count)
         MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, gather, &all);
-    request->facts.headers = all.headers;
-    request->facts.header_count = all.header_count;
-    request->facts.queries = all.queries;
-    request->facts.query_count = all.query_count;
+    request->facts.queries = all.lines + request->facts.header_count;
+    request->facts.query_count = all.count - request->facts.header_count;
     return true;
 }
 
 static bool take_in(struct weir_request *request, struct MHD_Connection *connection,
-                    const char *url, const char *method)
+                    const char *url, const char *method, size_t line_count)
 {
     request->server = &server;
     request->connection = connection;
@@ -201,7 +201,7 @@ static bool take_in(struct weir_request *request, struct MHD_Connection *connect
     request->facts.peer = info == NULL ? NULL : info->client_addr;
 
     request->stage = WEIR_STAGE_CHAIN;
-    return gather_lines(request, connection) && weir_request_normalise(request);
+    return gather_lines(request, connection, line_count) && weir_request_normalise(request);
 }
 
 /* replies */
@@ -373,6 +373,8 @@ static enum MHD_Result serve_chain(struct weir_request *request, const struct ca
     switch (run) {
     case WEIR_RUN_WAIT:
         return MHD_YES;
+    case WEIR_RUN_GONE:
+        return MHD_NO;
     case WEIR_RUN_LATER:
     case WEIR_RUN_BODY:
         request->in_first_call = false;
@@ -441,21 +443,36 @@ static struct weir_request *ours(void *con_cls)
     return request != NULL && request->magic == WEIR_REQUEST_MAGIC ? request : NULL;
 }
 
-/* The request behind *con_cls; NULL: memory ran out. A foreign pointer goes to the application, as
- * it would without us. */
-static struct weir_request *find_request(struct weir_chain *chain, void **con_cls)
+/* A request of ours in *con_cls. A foreign pointer goes to the application, as it would without
+ * us. NULL: memory ran out. */
+static struct weir_request *make_request(struct weir_chain *chain, void **con_cls,
+                                         size_t room_bytes)
 {
-    struct weir_request *request = ours(*con_cls);
-    if (request != NULL)
-        return request;
-
-    struct weir_request *made = weir_request_new(chain);
+    struct weir_request *made = weir_request_new(chain, room_bytes);
     if (made == NULL)
         return NULL;
     made->app_con_cls = *con_cls;
     made->app_knows = *con_cls != NULL;
     *con_cls = mark(made);
     return made;
+}
+
+/* Takes a new request in, which the URI log callback may have made; NULL: memory ran out. */
+static struct weir_request *begin(struct weir_chain *chain, struct MHD_Connection *connection,
+                                  const char *url, const char *method, void **con_cls)
+{
+    if (!atomic_load_explicit(&chain->is_serving, memory_order_relaxed))
+        atomic_store(&chain->is_serving, true);
+
+    struct weir_request *request = ours(*con_cls);
+    size_t line_count = count_lines(connection);
+    if (request == NULL)
+        request = make_request(chain, con_cls,
+                               line_count * sizeof(struct weir_line) + strlen(url) + 2
+                                   + WEIR_SCRATCH_BYTES);
+    if (request == NULL || !take_in(request, connection, url, method, line_count))
+        return NULL;
+    return request;
 }
 
 enum MHD_Result weir_access_handler(void *cls, struct MHD_Connection *connection, const char *url,
@@ -466,15 +483,11 @@ enum MHD_Result weir_access_handler(void *cls, struct MHD_Connection *connection
     struct weir_chain *chain = cls;
     if (chain == NULL || chain->magic != WEIR_CHAIN_MAGIC)
         return MHD_NO;
-    struct weir_request *request = find_request(chain, con_cls);
+    struct weir_request *request = ours(*con_cls);
+    if (request == NULL || request->stage == WEIR_STAGE_NEW)
+        request = begin(chain, connection, url, method, con_cls);
     if (request == NULL)
         return MHD_NO;
-    if (request->stage == WEIR_STAGE_NEW) {
-        if (!atomic_load_explicit(&chain->is_serving, memory_order_relaxed))
-            atomic_store(&chain->is_serving, true);
-        if (!take_in(request, connection, url, method))
-            return MHD_NO;
-    }
 
     const struct call call = { url, version, upload_data, upload_data_size };
     struct weir_request *outer = current;
@@ -512,7 +525,7 @@ void weir_request_completed(void *cls, struct MHD_Connection *connection, void *
 void *weir_uri_log(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     struct weir_chain *chain = cls;
-    struct weir_request *request = weir_request_new(chain);
+    struct weir_request *request = weir_request_new(chain, WEIR_SCRATCH_BYTES);
     if (request == NULL)
         return NULL;
     const struct weir_app *app = chain->app;

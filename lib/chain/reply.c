@@ -60,10 +60,29 @@ static bool is_value(const char *value)
     return value[0] != '\0' && strpbrk(value, "\r\n") == NULL;
 }
 
+#define FIRST_LINES 8u
+
+static bool has_line_room(struct weir_request *request, struct weir_reply *reply)
+{
+    if (reply->line_count < reply->line_room)
+        return true;
+    if (reply->line_room == WEIR_REPLY_LINES_MAX)
+        return false;
+    uint32_t room = reply->line_room == 0 ? FIRST_LINES : WEIR_REPLY_LINES_MAX;
+    struct weir_reply_line *lines = weir_request_alloc(request, room * sizeof *lines);
+    if (lines == NULL)
+        return false;
+    if (reply->line_count > 0)
+        memcpy(lines, reply->lines, reply->line_count * sizeof *lines);
+    reply->lines = lines;
+    reply->line_room = room;
+    return true;
+}
+
 static bool add_line(struct weir_request *request, struct weir_reply *reply, const char *name,
                      const char *value)
 {
-    if (reply->line_count == WEIR_REPLY_LINES_MAX || !is_name(name) || !is_value(value))
+    if (!is_name(name) || !is_value(value) || !has_line_room(request, reply))
         return false;
     struct weir_reply_line line = { weir_request_copy(request, weir_text_from(name)),
                                     weir_request_copy(request, weir_text_from(value)) };

@@ -6,24 +6,25 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "base/clock.h"
 #include "chain/chain_internal.h"
 #include "request/path.h"
 
 /* making and ending */
 
-struct weir_request *weir_request_new(struct weir_chain *chain)
+struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_bytes)
 {
-    size_t entered_bytes = weir_aligned(chain->link_count);
-    size_t extra_bytes = entered_bytes + chain->slot_bytes;
-    struct weir_request *request = malloc(weir_aligned(sizeof *request) + extra_bytes);
+    size_t head_bytes = weir_aligned(sizeof(struct weir_request));
+    size_t extra_bytes = weir_aligned(chain->link_count) + chain->slot_bytes;
+    struct weir_request *request = malloc(head_bytes + extra_bytes + room_bytes);
     if (request == NULL)
         return NULL;
 
-    /* The two large arrays at the end are written before they are read. */
-    memset(request, 0, offsetof(struct weir_request, inline_headers));
-    request->scratch_used = 0;
-    request->entered = (unsigned char *)request + weir_aligned(sizeof *request);
-    memset(request->entered, 0, extra_bytes);
+    /* The room is written before it is read. */
+    memset(request, 0, head_bytes + extra_bytes);
+    request->entered = (unsigned char *)request + head_bytes;
+    request->room = (char *)request->entered + extra_bytes;
+    request->room_bytes = room_bytes;
 
     request->magic = WEIR_REQUEST_MAGIC;
     request->chain = chain;
@@ -69,8 +70,6 @@ void weir_request_end(struct weir_request *request)
     release_notes(request);
     free_pieces(request);
     free(request->body);
-    if (request->blocks)
-        pthread_cond_destroy(&request->woken);
     request->magic = 0;
     free(request);
     count_as_ended(chain);
@@ -78,14 +77,11 @@ void weir_request_end(struct weir_request *request)
 
 /* memory */
 
-void *weir_request_alloc(struct weir_request *request, size_t size)
-{
-    size_t start = weir_aligned(request->scratch_used);
-    if (size <= sizeof request->scratch && start <= sizeof request->scratch - size) {
-        request->scratch_used = start + size;
-        return request->scratch + start;
-    }
+/* Small allocations share pieces of this many bytes, head included; malloc() is quick up to it. */
+#define PIECE_BYTES ((size_t)1024)
 
+static char *add_piece(struct weir_request *request, size_t size)
+{
     size_t head = weir_aligned(sizeof(struct weir_piece));
     struct weir_piece *piece = size > SIZE_MAX - head ? NULL : malloc(head + size);
     if (piece == NULL)
@@ -95,9 +91,42 @@ void *weir_request_alloc(struct weir_request *request, size_t size)
     return (char *)piece + head;
 }
 
+/* Takes `size` bytes of the room, which reaches that far. */
+static char *take_room(struct weir_request *request, size_t size)
+{
+    char *taken = request->room;
+    request->room += size;
+    request->room_bytes -= size;
+    return taken;
+}
+
+/* For what does not fit: a piece of its own if it is large, so that the room is not lost. */
+static char *take_elsewhere(struct weir_request *request, size_t size)
+{
+    const size_t room_bytes = PIECE_BYTES - weir_aligned(sizeof(struct weir_piece));
+    if (size > room_bytes / 2)
+        return add_piece(request, size);
+    char *room = add_piece(request, room_bytes);
+    if (room == NULL)
+        return NULL;
+    request->room = room;
+    request->room_bytes = room_bytes;
+    return take_room(request, size);
+}
+
+void *weir_request_alloc(struct weir_request *request, size_t size)
+{
+    size_t gap = (0 - (uintptr_t)request->room) % _Alignof(max_align_t);
+    if (request->room_bytes < gap || request->room_bytes - gap < size)
+        return take_elsewhere(request, size);
+    return take_room(request, gap + size) + gap;
+}
+
 const char *weir_request_copy(struct weir_request *request, struct weir_text text)
 {
-    char *copy = weir_request_alloc(request, text.length + 1);
+    size_t size = text.length + 1;
+    char *copy =
+        request->room_bytes < size ? take_elsewhere(request, size) : take_room(request, size);
     if (copy == NULL)
         return NULL;
     if (text.length > 0)
@@ -224,7 +253,7 @@ bool weir_request_take_body(struct weir_request *request, const char *bytes, siz
         return false;
     }
     if (!grow_body(request, request->body_length + length + 1)) {
-        weir_error_set(&request->error, WEIR_E_MEMORY, NULL, "Out of memory.");
+        weir_request_fail_memory(request);
         return false;
     }
     memcpy(request->body + request->body_length, bytes, length);
@@ -277,7 +306,7 @@ void *weir_request_get(const struct weir_request *request, const char *name)
     return note == NULL ? NULL : note->value;
 }
 
-/* waiting and failing */
+/* waiting */
 
 struct weir_ticket weir_park(struct weir_request *request)
 {
@@ -286,25 +315,72 @@ struct weir_ticket weir_park(struct weir_request *request)
     uint64_t number = weir_parking_enter(&request->chain->parking, request);
     /* A fast waker may have the request running again by now, but not before this thread
      * returns from the link, and no waker has the ticket yet. */
-    if (number != 0)
-        request->has_asked_to_wait = true;
+    request->has_asked_to_wait = number != 0;
+    request->may_wait = number == 0;
     return (struct weir_ticket){ request->chain, number };
+}
+
+/* The clock cuts off what is less than a microsecond, and nobody goes on too early. */
+static uint64_t moment_in(uint64_t wait_us)
+{
+    uint64_t now_us = weir_monotonic_us() + 1;
+    return wait_us < UINT64_MAX - now_us ? now_us + wait_us : UINT64_MAX - 1;
+}
+
+bool weir_wait(struct weir_request *request, uint64_t wait_us)
+{
+    struct weir_chain *chain = request->chain;
+    if (!request->may_wait || request->is_gone || !weir_waiting_start(chain)
+        || !weir_parking_enter_until(&chain->parking, request, moment_in(wait_us)))
+        return false;
+    request->has_asked_to_wait = true;
+    request->may_wait = false;
+    return true;
+}
+
+bool weir_request_is_gone(const struct weir_request *request)
+{
+    return request->is_gone;
+}
+
+/* failing */
+
+/* For when there is no memory to say it in other words. */
+static const struct weir_error *plain_error(enum weir_code code)
+{
+    static const struct weir_error stopping = { .code = WEIR_E_STOPPING,
+                                                .text = "The server is stopping." };
+    static const struct weir_error body = { .code = WEIR_E_BODY,
+                                            .text = "The body is longer than is taken." };
+    static const struct weir_error memory = { .code = WEIR_E_MEMORY, .text = "Out of memory." };
+    return code == WEIR_E_STOPPING ? &stopping : code == WEIR_E_BODY ? &body : &memory;
 }
 
 void weir_request_fail(struct weir_request *request, enum weir_code code, const char *format, ...)
 {
-    char text[sizeof request->error.text];
+    /* The arguments may be texts of the error before, which stays where it is. */
+    struct weir_error *error = weir_request_alloc(request, sizeof *error);
+    if (error == NULL) {
+        request->error = plain_error(code);
+        return;
+    }
+    *error = (struct weir_error){ .code = code };
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
-    request->error = (struct weir_error)WEIR_NO_ERROR;
-    weir_error_set(&request->error, code, NULL, "%s", text);
+    request->error = error;
+}
+
+void weir_request_fail_memory(struct weir_request *request)
+{
+    if (request->error == NULL)
+        request->error = plain_error(WEIR_E_MEMORY);
 }
 
 const struct weir_error *weir_request_error(const struct weir_request *request)
 {
-    return request->error.code == WEIR_OK ? NULL : &request->error;
+    return request->error;
 }
 
 void *weir_request_slot(struct weir_request *request, const void *self)

@@ -15,7 +15,9 @@
 struct weir_server {
     /* Holds the request back until resume; called with the parking lock held. */
     void (*suspend)(struct weir_request *request);
-    void (*resume)(struct weir_request *request);
+    void (*resume)(struct weir_request *request); /* likewise */
+    /* The socket the request came on, to see its client vanish; -1: there is none. */
+    int (*socket_of)(const struct weir_request *request);
 };
 
 /* A header line of a reply that the chain built. */
@@ -30,8 +32,9 @@ struct weir_reply {
     unsigned status; /* 0: there is no reply yet */
 
     /* Built by the chain; everything lives in the request's memory. */
-    struct weir_reply_line lines[WEIR_REPLY_LINES_MAX];
-    size_t line_count;
+    struct weir_reply_line *lines;
+    uint32_t line_count;
+    uint32_t line_room; /* of `lines`; grows up to WEIR_REPLY_LINES_MAX */
     const char *body;
     size_t body_length;
 
@@ -64,27 +67,32 @@ struct weir_piece {
     struct weir_piece *next;
 };
 
-#define WEIR_INLINE_HEADERS 24
-#define WEIR_SCRATCH_BYTES  2048
+/* What a request is given beyond its header lines: room for its path, the keys of a check and a
+ * few notes, so that most requests are one block. */
+#define WEIR_SCRATCH_BYTES 192
 
+/* Thousands of these may wait at once, so what few requests need is not in here. */
 struct weir_request {
     unsigned magic; /* WEIR_REQUEST_MAGIC: it comes back through a foreign void pointer */
+    enum weir_stage stage;
     struct weir_chain *chain;
     const struct weir_server *server;
     void *connection;
 
-    enum weir_stage stage;
     bool in_first_call;     /* the server has not been told to go on to the body or the end */
     bool is_parked;         /* guarded by the parking lock                                  */
     bool is_drained;        /* woken because the server stops; likewise                     */
-    bool may_wait;          /* a link's on_request runs                                     */
-    bool has_asked_to_wait; /* weir_park() gave a ticket in this step                       */
+    bool is_gone;           /* woken because its client hung up; likewise                   */
+    bool may_wait;          /* a link's on_request runs, and has not parked yet             */
+    bool has_asked_to_wait; /* it was parked in this step                                   */
     bool blocks;            /* cannot be suspended: its thread waits on `woken`             */
-    pthread_cond_t woken;   /* initialised when `blocks`                                    */
+    bool app_knows;         /* its handler or its URI log callback has been called          */
+    bool app_response_is_own;
+    pthread_cond_t *woken; /* on the stack of the thread that waits, while it does; likewise */
 
     size_t index; /* of the link that runs now, or runs next */
     struct weir_params params;
-    struct weir_error error;
+    const struct weir_error *error; /* NULL: nothing has failed */
     struct weir_reply reply;
     const char *method;
 
@@ -92,6 +100,7 @@ struct weir_request {
     struct weir_identity identity;
 
     enum weir_body_stage body_stage;
+    unsigned app_status;
     size_t body_max;
     char *body; /* owned; grows */
     size_t body_length;
@@ -99,30 +108,30 @@ struct weir_request {
     size_t swallowed; /* bytes of a body that nobody wants */
 
     void *app_con_cls;
-    bool app_knows;     /* its handler or its URI log callback has been called */
-    void *app_response; /* queued by the application in this call       */
-    bool app_response_is_own;
-    unsigned app_status;
+    void *app_response; /* queued by the application in this call */
 
     struct weir_note *notes;
     struct weir_piece *pieces;
-    struct weir_line inline_headers[WEIR_INLINE_HEADERS];
-    size_t scratch_used;
-    _Alignas(max_align_t) char scratch[WEIR_SCRATCH_BYTES];
+    char *room; /* where the next allocation goes: behind the slots, then in the newest piece */
+    size_t room_bytes;
 
     unsigned char *entered; /* for each link of the chain; then the links' slots */
 };
 
 #define WEIR_REQUEST_MAGIC 0x77656972u /* "weir" */
 
-/* Makes a request with zeroed slots; NULL: memory ran out. Counts as under way in the chain. */
-struct weir_request *weir_request_new(struct weir_chain *chain);
+/* Makes a request with zeroed slots and room for `room_bytes` of weir_request_alloc(), in one
+ * block; NULL: memory ran out. Counts as under way in the chain. */
+struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_bytes);
 
 /* Calls on_end for what was entered, releases the notes, and frees it all. */
 void weir_request_end(struct weir_request *request);
 
 /* Memory that lives as long as the request, for `size` bytes, aligned for anything; NULL: none. */
 void *weir_request_alloc(struct weir_request *request, size_t size);
+
+/* Fails the request for lack of memory, unless it has failed already; needs none itself. */
+void weir_request_fail_memory(struct weir_request *request);
 
 /* A NUL-terminated copy that lives as long as the request; NULL: memory ran out. */
 const char *weir_request_copy(struct weir_request *request, struct weir_text text);

@@ -73,13 +73,13 @@ static void reply_not_found(struct weir_request *request)
 
 static void reply_error(struct weir_request *request)
 {
-    switch ((int)request->error.code) {
+    switch ((int)request->error->code) {
     case WEIR_E_STOPPING:
         weir_reply_problem(request, 503, NULL, "The server is stopping.");
         weir_reply_line(request, "Retry-After", "1");
         break;
     case WEIR_E_BODY:
-        weir_reply_problem(request, 413, NULL, request->error.text);
+        weir_reply_problem(request, 413, NULL, request->error->text);
         break;
     default:
         weir_reply_problem(request, 500, NULL, NULL);
@@ -106,13 +106,13 @@ static bool answers_error(const struct weir_link *link, struct weir_request *req
 {
     const struct weir_middleware *middleware = &link->middleware;
     return !link->is_handler && middleware->on_error != NULL && takes_path(link, request)
-           && middleware->on_error(middleware->self, request, &request->error) == WEIR_DONE;
+           && middleware->on_error(middleware->self, request, request->error) == WEIR_DONE;
 }
 
 enum weir_run weir_run_error(struct weir_request *request)
 {
     const struct weir_chain *chain = request->chain;
-    if (request->error.code == WEIR_OK)
+    if (request->error == NULL)
         weir_request_fail(request, WEIR_E_STATE, "A link of the chain failed without a reason.");
 
     request->reply = (struct weir_reply){ 0 };
@@ -132,7 +132,17 @@ static enum weir_run conclude(struct weir_request *request, const struct weir_li
         return WEIR_RUN_SENT;
     if (request->reply.status != 0)
         return WEIR_RUN_REPLY;
+    if (request->is_gone)
+        return WEIR_RUN_GONE;
     blame(request, link, "is done but has built no reply");
+    return weir_run_error(request);
+}
+
+/* Who hung up is told nothing, unless there is something to tell. */
+static enum weir_run fail(struct weir_request *request)
+{
+    if (request->is_gone && request->error == NULL)
+        return WEIR_RUN_GONE;
     return weir_run_error(request);
 }
 
@@ -142,7 +152,7 @@ static enum weir_run wait(struct weir_request *request, const struct weir_link *
         request->has_asked_to_wait = false;
         return WEIR_RUN_WAIT;
     }
-    if (request->error.code == WEIR_E_BODY)
+    if (request->error != NULL && request->error->code == WEIR_E_BODY)
         return weir_run_error(request);
     if (request->body_stage == WEIR_BODY_ASKED)
         return WEIR_RUN_BODY;
@@ -217,7 +227,7 @@ enum weir_run weir_run(struct weir_request *request)
         case WEIR_WAIT:
             return wait(request, link);
         case WEIR_FAIL:
-            return weir_run_error(request);
+            return fail(request);
         }
     }
     return run_out(request);

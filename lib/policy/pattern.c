@@ -183,35 +183,28 @@ static bool skip_literal(const char **pattern, const char **path, const char *en
 }
 
 /* Moves both past a parameter and its value, which is not empty. */
-static bool skip_param(const char **pattern, const char **path, const char *end,
-                       struct weir_params *params)
+static bool skip_param(const char **pattern, const char **path, const char *end)
 {
-    const char *name = *pattern + 1;
     const char *value = *path;
-    *pattern = name + strcspn(name, "/");
+    *pattern += strcspn(*pattern, "/");
     *path = segment_end(value, end);
-    if (*path == value)
-        return false;
-    params->items[params->count].name = (struct weir_text){ name, (size_t)(*pattern - name) };
-    params->items[params->count].value = (struct weir_text){ value, (size_t)(*path - value) };
-    params->count++;
-    return true;
+    return *path != value;
 }
 
-static void copy_params(const struct weir_params *from, struct weir_params *to)
+/* Moves both past one segment, behind its slash. */
+static bool skip_segment(const struct weir_pattern *pattern, const char **wanted, const char **at,
+                         const char *end, size_t *params)
 {
-    to->count = from->count;
-    to->rest = from->rest;
-    for (size_t i = 0; i < from->count; i++)
-        to->items[i] = from->items[i];
+    if (**wanted != ':')
+        return skip_literal(wanted, at, end, pattern->fold);
+    ++*params;
+    return skip_param(wanted, at, end);
 }
 
 bool weir_pattern_match(const struct weir_pattern *pattern, struct weir_text path,
                         struct weir_params *params)
 {
-    struct weir_params found; /* of `items` only the first `count` are ever set */
-    found.count = 0;
-    found.rest = (struct weir_text){ NULL, 0 };
+    size_t count = 0;
     const char *wanted = pattern->text;
     const char *at = path.at;
     const char *end = at + (path.length == 1 ? 0 : path.length);
@@ -220,16 +213,16 @@ bool weir_pattern_match(const struct weir_pattern *pattern, struct weir_text pat
             return false;
         wanted++;
         at++;
-        bool fits = *wanted == ':' ? skip_param(&wanted, &at, end, &found)
-                                   : skip_literal(&wanted, &at, end, pattern->fold);
-        if (!fits)
+        if (!skip_segment(pattern, &wanted, &at, end, &count))
             return false;
     }
     if (at != end && !pattern->rest)
         return false;
-    if (pattern->rest)
-        found.rest = (struct weir_text){ at, (size_t)(end - at) };
-    copy_params(&found, params);
+    params->count = count;
+    params->pattern = pattern->text;
+    params->path = path;
+    params->rest = pattern->rest ? (struct weir_text){ at, (size_t)(end - at) }
+                                 : (struct weir_text){ NULL, 0 };
     return true;
 }
 
@@ -272,10 +265,26 @@ bool weir_pattern_hides(const struct weir_pattern *earlier, const struct weir_pa
 
 /* values */
 
+void weir_params_at(const struct weir_params *params, size_t index, struct weir_text *name,
+                    struct weir_text *value)
+{
+    struct weir_text wanted = weir_text_from(params->pattern);
+    struct weir_text given = params->path;
+    size_t left = index + 1;
+    while (left > 0 && weir_text_take_first(&wanted, '/', name)
+           && weir_text_take_first(&given, '/', value))
+        left -= name->length > 0 && name->at[0] == ':';
+    name->at++; /* behind the colon */
+    name->length--;
+}
+
 struct weir_text weir_params_get(const struct weir_params *params, struct weir_text name)
 {
-    for (size_t i = 0; i < params->count; i++)
-        if (weir_text_equal(params->items[i].name, name))
-            return params->items[i].value;
+    for (size_t i = 0; i < params->count; i++) {
+        struct weir_text known, value;
+        weir_params_at(params, i, &known, &value);
+        if (weir_text_equal(known, name))
+            return value;
+    }
     return (struct weir_text){ NULL, 0 };
 }

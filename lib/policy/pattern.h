@@ -15,14 +15,13 @@ struct weir_pattern {
     bool fold;  /* ASCII letter case does not matter                                         */
 };
 
-/* What a match found; texts point into the path and the pattern. */
+/* What a match found. Texts point into the path and the pattern, which have to live as long. The
+ * values are looked up when they are asked for, since few ever are and many requests may wait. */
 struct weir_params {
     size_t count;
-    struct {
-        struct weir_text name;
-        struct weir_text value;
-    } items[WEIR_PARAMS_MAX];
-    struct weir_text rest; /* what the trailing star stands for: "" or "/…" */
+    const char *pattern;   /* the compiled text; of no meaning where `count` is 0 */
+    struct weir_text path; /* likewise                                            */
+    struct weir_text rest; /* what the trailing star stands for: "" or "/…"       */
 };
 
 /* Refuses, with WEIR_E_VALUE at `path`: no leading slash, a star that is not at the end, a ":"
@@ -38,6 +37,10 @@ bool weir_pattern_match(const struct weir_pattern *pattern, struct weir_text pat
 
 /* True if every path that `later` matches is matched by `earlier` too. Pure. */
 bool weir_pattern_hides(const struct weir_pattern *earlier, const struct weir_pattern *later);
+
+/* The name and value of the parameter with that index, which is below `count`. */
+void weir_params_at(const struct weir_params *params, size_t index, struct weir_text *name,
+                    struct weir_text *value);
 
 /* The value of a name; at NULL: none. */
 struct weir_text weir_params_get(const struct weir_params *params, struct weir_text name);

@@ -22,9 +22,10 @@ static bool matches(const struct weir_pattern *pattern, struct weir_text path)
     require(params.count <= WEIR_PARAMS_MAX);
     require((params.rest.at != NULL) == pattern->rest);
     for (size_t i = 0; i < params.count; i++) {
-        struct weir_text value = params.items[i].value;
+        struct weir_text name, value;
+        weir_params_at(&params, i, &name, &value);
         require(value.length > 0 && memchr(value.at, '/', value.length) == NULL);
-        require(weir_params_get(&params, params.items[i].name).at == value.at);
+        require(weir_params_get(&params, name).at == value.at);
     }
     return true;
 }

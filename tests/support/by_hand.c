@@ -3,8 +3,16 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 
-unsigned by_hand_suspended, by_hand_resumed;
+#define HEADERS_MAX 24
+
+atomic_uint by_hand_suspended, by_hand_resumed;
+int by_hand_socket = -1;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t resumed = PTHREAD_COND_INITIALIZER;
+static struct weir_request *order[BY_HAND_ORDER_MAX];
 
 static void note_suspend(struct weir_request *request)
 {
@@ -14,27 +22,60 @@ static void note_suspend(struct weir_request *request)
 
 static void note_resume(struct weir_request *request)
 {
-    (void)request;
+    pthread_mutex_lock(&lock);
+    if (by_hand_resumed < BY_HAND_ORDER_MAX)
+        order[by_hand_resumed] = request;
     by_hand_resumed++;
+    pthread_cond_broadcast(&resumed);
+    pthread_mutex_unlock(&lock);
 }
 
-static const struct weir_server notebook = { note_suspend, note_resume };
+static int socket_of(const struct weir_request *request)
+{
+    (void)request;
+    return by_hand_socket;
+}
+
+static const struct weir_server notebook = { note_suspend, note_resume, socket_of };
 
 void by_hand_reset(void)
 {
     by_hand_suspended = by_hand_resumed = 0;
+    by_hand_socket = -1;
+}
+
+struct weir_request *by_hand_await_resume(unsigned index)
+{
+    assert_true(index < BY_HAND_ORDER_MAX);
+    pthread_mutex_lock(&lock);
+    while (by_hand_resumed <= index)
+        pthread_cond_wait(&resumed, &lock);
+    struct weir_request *request = order[index];
+    pthread_mutex_unlock(&lock);
+    return request;
+}
+
+/* The lines are behind a constant pointer for everybody else. */
+static struct weir_line *lines_of(struct weir_request *request)
+{
+    if (request->facts.headers == NULL) {
+        request->facts.headers =
+            weir_request_alloc(request, HEADERS_MAX * sizeof *request->facts.headers);
+        assert_non_null(request->facts.headers);
+    }
+    return (struct weir_line *)(uintptr_t)request->facts.headers;
 }
 
 struct weir_request *by_hand_request(struct weir_chain *chain, const char *method,
                                      const char *target)
 {
-    struct weir_request *request = weir_request_new(chain);
+    struct weir_request *request = weir_request_new(chain, WEIR_SCRATCH_BYTES);
     assert_non_null(request);
     request->server = &notebook;
     request->method = method;
     request->facts.method = weir_text_from(method);
     request->facts.target = weir_text_from(target);
-    request->facts.headers = request->inline_headers;
+    request->facts.headers = lines_of(request);
     request->stage = WEIR_STAGE_CHAIN;
     request->in_first_call = false;
     assert_true(weir_request_normalise(request));
@@ -43,8 +84,8 @@ struct weir_request *by_hand_request(struct weir_chain *chain, const char *metho
 
 void by_hand_header(struct weir_request *request, const char *name, const char *value)
 {
-    assert_true(request->facts.header_count < WEIR_INLINE_HEADERS);
-    request->inline_headers[request->facts.header_count++] =
+    assert_true(request->facts.header_count < HEADERS_MAX);
+    lines_of(request)[request->facts.header_count++] =
         (struct weir_line){ weir_text_from(name), weir_text_from(value) };
 }
 

@@ -7,9 +7,17 @@
 #include "chain/chain_internal.h"
 
 /* How often a request was suspended and resumed since by_hand_reset(). */
-extern unsigned by_hand_suspended, by_hand_resumed;
+extern atomic_uint by_hand_suspended, by_hand_resumed;
+
+/* The socket of every request; -1: none. */
+extern int by_hand_socket;
 
 void by_hand_reset(void);
+
+#define BY_HAND_ORDER_MAX 4096
+
+/* Waits until a request has been resumed for the time `index` (from 0), and returns it. */
+struct weir_request *by_hand_await_resume(unsigned index);
 
 /* A request whose headers were read and whose first call is over; end it with
  * weir_request_end(). `method` and `target` are borrowed. */

@@ -79,6 +79,21 @@ WEIR_API struct weir_ticket weir_park(struct weir_request *request);
  * already woken by a drain. Returns whether this call woke it. Any thread; the chain must live. */
 WEIR_API bool weir_wake(struct weir_ticket ticket);
 
+/* Parks the request for `wait_us` microseconds; then return WEIR_WAIT, and the same function is
+ * called again: when they have passed (CLOCK_MONOTONIC, never sooner), or at once when the client
+ * hangs up. Requests go on in the order of their moments, as far as one thread serves them. A
+ * server that drains answers 503 in between, as it does for weir_park().
+ *
+ * False: it does not wait, because too many requests do, the server is stopping, the client hung
+ * up during an earlier wait, or the system gave no timer. */
+WEIR_API bool weir_wait(struct weir_request *request, uint64_t wait_us);
+
+/* True after a weir_wait() that ended because the client hung up, or shut its sending side, which
+ * looks the same. Such a request is called again, unless libmicrohttpd sees the end first; on_end
+ * runs either way, and may ask this, too. A link that returns WEIR_DONE without a reply, or
+ * WEIR_FAIL without weir_request_fail(), then has the connection closed in silence. */
+WEIR_API bool weir_request_is_gone(const struct weir_request *request);
+
 /* failing */
 
 /* Says why a function is about to return WEIR_FAIL; copied. */

@@ -86,8 +86,10 @@ static void hands_out_the_parameters_of_the_match(void **state)
     struct weir_match match;
     weir_policy_match(policy, &facts, &match);
     assert_int_equal(match.params.count, 1);
-    assert_true(weir_text_equal(match.params.items[0].name, WEIR_TEXT("id")));
-    assert_ptr_equal(match.params.items[0].value.at, path + 10);
+    struct weir_text name, value;
+    weir_params_at(&match.params, 0, &name, &value);
+    assert_true(weir_text_equal(name, WEIR_TEXT("id")));
+    assert_ptr_equal(value.at, path + 10);
     assert_null(match.params.rest.at);
 
     facts.method = WEIR_TEXT("PUT");

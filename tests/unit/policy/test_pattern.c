@@ -23,10 +23,12 @@ static const char *outcome(const struct weir_pattern *pattern, const char *path)
     }
     size_t length = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < params.count; i++)
+    for (size_t i = 0; i < params.count; i++) {
+        struct weir_text name, value;
+        weir_params_at(&params, i, &name, &value);
         length += (size_t)snprintf(text + length, sizeof text - length, "%.*s=%.*s ",
-                                   WEIR_TEXT_ARGS(params.items[i].name),
-                                   WEIR_TEXT_ARGS(params.items[i].value));
+                                   WEIR_TEXT_ARGS(name), WEIR_TEXT_ARGS(value));
+    }
     snprintf(text + length, sizeof text - length, "%.*s",
              params.rest.at == NULL ? 4 : (int)params.rest.length,
              params.rest.at == NULL ? "none" : params.rest.at);
