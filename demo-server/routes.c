@@ -45,7 +45,7 @@ static enum weir_step get_ip(void *self, struct weir_request *request)
 }
 
 /* The items whose names hold `words`, letter case aside. */
-static json_t *list_items(const char *words)
+static json_t *find_items(const char *words)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
@@ -53,26 +53,30 @@ static json_t *list_items(const char *words)
             json_array_append_new(list,
                                   json_pack("{s:s, s:s, s:i}", "id", items[i].id, "name",
                                             items[i].name, "price_cents", items[i].price_cents));
-    return json_pack("{s:o}", "items", list);
+    return list;
 }
 
 /* GET /v1/catalog */
 static enum weir_step get_catalog(void *self, struct weir_request *request)
 {
     (void)self;
-    return demo_reply_object(request, 200, list_items(""));
+    return demo_reply_object(request, 200, json_pack("{s:o}", "items", find_items("")));
 }
 
-/* GET /v1/search?q=gate */
+/* GET /v1/search?q=gate. The policy file reserves 5 units before the search; afterwards it is known
+ * that looking cost 1 and each item found 1 more, and the rest is given back or charged. */
 static enum weir_step get_search(void *self, struct weir_request *request)
 {
     (void)self;
     const char *words = weir_request_query(request, "q");
     if (words == NULL || words[0] == '\0') {
+        weir_settle(request, 1);
         weir_reply_problem(request, 400, NULL, "Say what to search for: /v1/search?q=gate");
         return WEIR_DONE;
     }
-    return demo_reply_object(request, 200, list_items(words));
+    json_t *found = find_items(words);
+    weir_settle(request, 1 + json_array_size(found));
+    return demo_reply_object(request, 200, json_pack("{s:o}", "items", found));
 }
 
 static json_t *list_quotas(struct weir_limiter *limiter, struct weir_request *request)

@@ -516,8 +516,12 @@ void weir_request_completed(void *cls, struct MHD_Connection *connection, void *
         return;
     }
     /* An application is not told of the end of a request whose beginning it has not seen. */
-    if (request->app_knows)
+    if (request->app_knows) {
+        struct weir_request *outer = current;
+        current = request; /* for weir_request_of(): what was done may be settled here */
         tell_completed(chain->app, connection, &request->app_con_cls, toe);
+        current = outer;
+    }
     *con_cls = NULL;
     weir_request_end(request);
 }

@@ -2,65 +2,108 @@
 
 #include "limit/algorithm.h"
 
-/* Writes "prefix:{slot}:policy:limit:algorithm", and the subject behind it where the slot is the
- * policy; false: it does not fit. */
-static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
-                    const struct weir_ruleset *ruleset, const struct weir_limit_rule *limit,
-                    struct weir_text subject)
+static void put_slot(struct weir_buffer *key, const struct weir_policy *policy,
+                     const struct weir_ruleset *ruleset, struct weir_text subject)
 {
-    weir_buffer_put_string(keys, policy->store_prefix);
-    weir_buffer_put_string(keys, ":{");
+    weir_buffer_put_string(key, policy->store_prefix);
+    weir_buffer_put_string(key, ":{");
     if (ruleset->slot_is_identity)
-        weir_buffer_put(keys, subject);
+        weir_buffer_put(key, subject);
     else
-        weir_buffer_put_string(keys, ruleset->name);
-    weir_buffer_put_string(keys, "}:");
-    weir_buffer_put_string(keys, ruleset->name);
-    weir_buffer_put_char(keys, ':');
-    weir_buffer_put_string(keys, limit->name);
-    weir_buffer_put_char(keys, ':');
-    weir_buffer_put_string(keys, weir_algorithm_tag(limit->algorithm));
+        weir_buffer_put_string(key, ruleset->name);
+    weir_buffer_put_string(key, "}:");
+    weir_buffer_put_string(key, ruleset->name);
+}
+
+static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *limit)
+{
+    weir_buffer_put_char(key, ':');
+    weir_buffer_put_string(key, limit->name);
+    weir_buffer_put_char(key, ':');
+    weir_buffer_put_string(key, weir_algorithm_tag(limit->algorithm));
+}
+
+/* Writes the key of a limit that shares its subject with others of its policy: what they have in
+ * common stands first, so that a store can keep them together. Returns how long that is.
+ *
+ * What they have in common is the key of no limit by itself. Where the slot is the policy, two colons
+ * stand in front of the subject, since no limit has an empty name, and one behind it, since the
+ * subject may itself look as if a limit stood at its end. */
+static size_t put_grouped(struct weir_buffer *key, const struct weir_ruleset *ruleset,
+                          const struct weir_limit_rule *limit, struct weir_text subject)
+{
+    size_t common = key->length;
     if (!ruleset->slot_is_identity) {
-        weir_buffer_put_char(keys, ':');
-        weir_buffer_put(keys, subject);
+        weir_buffer_put_string(key, "::");
+        weir_buffer_put(key, subject);
+        common = key->length + 1;
     }
+    put_limit(key, limit);
+    return common;
+}
+
+/* Writes the key of a limit that stands alone. */
+static void put_alone(struct weir_buffer *key, const struct weir_ruleset *ruleset,
+                      const struct weir_limit_rule *limit, struct weir_text subject)
+{
+    put_limit(key, limit);
+    if (ruleset->slot_is_identity)
+        return;
+    weir_buffer_put_char(key, ':');
+    weir_buffer_put(key, subject);
+}
+
+/* Writes "prefix:{slot}:policy:limit:algorithm", and the subject where the slot is the policy; false:
+ * it does not fit. */
+static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
+                    const struct weir_planned *planned, struct weir_text subject,
+                    struct weir_spend *spend)
+{
+    size_t before = keys->length;
+    spend->key = keys->at + before;
+    put_slot(keys, policy, planned->ruleset, subject);
+    if (planned->limit->is_grouped)
+        spend->group_length = put_grouped(keys, planned->ruleset, planned->limit, subject) - before;
+    else
+        put_alone(keys, planned->ruleset, planned->limit, subject);
+    spend->key_length = keys->length - before;
     return !keys->full;
 }
 
 /* False: there is no room. A limit that does not apply is no failure. */
-static bool add_limit(struct weir_plan_of_checks *plan, struct weir_check *check,
-                      const struct weir_ruleset *ruleset, const struct weir_limit_rule *limit,
-                      const struct weir_asker *asker, uint64_t cost)
+static bool add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                      const struct weir_limit_rule *limit, const struct weir_asker *asker,
+                      uint64_t cost)
 {
     char memory[WEIR_SUBJECT_MAX + 1];
     struct weir_buffer subject = weir_buffer_init(memory, sizeof memory);
-    struct weir_rate rate;
-    if (!weir_limit_rate(asker->policy, limit, asker->identity->plan, &rate)
+    struct weir_limit_numbers numbers;
+    if (!weir_limit_rate(asker->policy, limit, asker->identity->plan, &numbers)
         || !weir_subject_write(&limit->by, asker, &subject))
         return true;
-
-    const char *key = plan->keys.at + plan->keys.length;
-    size_t before = plan->keys.length;
-    if (check->count == WEIR_CHECK_LIMITS
-        || !put_key(&plan->keys, asker->policy, ruleset, limit, weir_buffer_text(&subject)))
+    if (plan->count == WEIR_CHECK_LIMITS)
         return false;
 
-    plan->planned[check->count] = (struct weir_planned){ ruleset, limit };
-    check->spends[check->count++] = (struct weir_spend){ .algorithm = limit->algorithm,
-                                                         .from_first = limit->from_first,
-                                                         .rate = rate,
-                                                         .cost = cost,
-                                                         .key = key,
-                                                         .key_length = plan->keys.length - before };
+    const struct weir_planned planned = { ruleset, limit };
+    struct weir_spend spend = { .algorithm = limit->algorithm,
+                                .from_first = limit->from_first,
+                                .logs_refusals = limit->logs_refusals,
+                                .rate = numbers.rate,
+                                .calendar = numbers.calendar,
+                                .max_wait_us = limit->max_wait_us,
+                                .cost = cost };
+    if (!put_key(&plan->keys, asker->policy, &planned, weir_buffer_text(&subject), &spend))
+        return false;
+    plan->planned[plan->count] = planned;
+    plan->spends[plan->count++] = spend;
     return true;
 }
 
-bool weir_plan_add(struct weir_plan_of_checks *plan, struct weir_check *check,
-                   const struct weir_ruleset *ruleset, const struct weir_asker *asker,
-                   uint64_t cost)
+bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                   const struct weir_asker *asker, uint64_t cost)
 {
     for (size_t i = 0; i < ruleset->limit_count; i++)
-        if (!add_limit(plan, check, ruleset, &ruleset->limits[i], asker, cost))
+        if (!add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
             return false;
     return true;
 }
@@ -101,7 +144,7 @@ struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorit
     /* Windows keep their edges and hold fewer units; a rate keeps its units and takes longer. */
     uint64_t limit = share_of(rate->limit, instances);
     uint64_t burst = share_of(rate->burst, instances);
-    if (algorithm == WEIR_FIXED_WINDOW)
+    if (!weir_has_burst(algorithm))
         make_share(limit, rate->window_us, limit, true, &share);
     else if (rate->window_us > WEIR_WINDOW_MAX_US / instances
              || weir_rate_make(rate->limit, rate->window_us * instances, burst, &share, NULL)
@@ -110,9 +153,9 @@ struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorit
     return share;
 }
 
-struct weir_verdict weir_combine(const struct weir_answer *answers, size_t count)
+struct weir_combined weir_combine(const struct weir_answer *answers, size_t count)
 {
-    struct weir_verdict verdict = { .allowed = true };
+    struct weir_combined verdict = { .allowed = true };
     for (size_t i = 0; i < count; i++) {
         const struct weir_answer *answer = &answers[i];
         if (answer->allowed)

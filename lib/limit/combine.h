@@ -12,24 +12,27 @@ struct weir_planned {
     const struct weir_limit_rule *limit;
 };
 
+/* The limits that a check will decide; `keys` is the memory that their keys live in. */
 struct weir_plan_of_checks {
-    struct weir_planned planned[WEIR_CHECK_LIMITS]; /* beside check->spends */
-    struct weir_buffer keys;                        /* the memory that keys live in */
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_planned planned[WEIR_CHECK_LIMITS]; /* beside them */
+    size_t count;
+    struct weir_buffer keys;
 };
 
 /* Adds the limits of a ruleset that apply to this asker: those whose subject is there and whose rate
  * is not unlimited. False: there is no room, which one ruleset and names of a policy file cannot
  * bring about. */
-bool weir_plan_add(struct weir_plan_of_checks *plan, struct weir_check *check,
-                   const struct weir_ruleset *ruleset, const struct weir_asker *asker,
-                   uint64_t cost);
+bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                   const struct weir_asker *asker, uint64_t cost);
 
-/* The share of one of `instances` of a rate: the same units in a window that many times as long,
- * with at least one unit at once. A share of zero stays zero. Pure. */
+/* The share of one of `instances` of a rate, with at least one unit at once: where units are earned
+ * one by one, the same units in a window that many times as long; where they are counted in windows,
+ * fewer units in the same window, whose edges stay. A share of zero stays zero. Pure. */
 struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorithm algorithm,
                                  unsigned instances);
 
-struct weir_verdict {
+struct weir_combined {
     bool allowed;
     bool impossible;   /* one of the limits can never be met              */
     size_t worst;      /* index of the refusing limit with the longest wait */
@@ -37,6 +40,6 @@ struct weir_verdict {
 };
 
 /* Pure. */
-struct weir_verdict weir_combine(const struct weir_answer *answers, size_t count);
+struct weir_combined weir_combine(const struct weir_answer *answers, size_t count);
 
 #endif

@@ -1,18 +1,11 @@
 /* Joins identity, policy, store and chain: the middleware that limits. */
 #include "limit/limiter_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "chain/chain_internal.h"
-#include "limit/algorithm.h"
 #include "store/store.h"
-
-#define LIMITER_OPTIONS_FIRST                                                                      \
-    (offsetof(struct weir_limiter_options, decision_self) + sizeof(void *))
 
 /* asking the store */
 
@@ -28,6 +21,29 @@ static void fail_check(struct weir_limit_state *state, const char *why)
     strncpy(state->check.why, why, sizeof state->check.why - 1);
 }
 
+/* Copies a plan into the request's memory, at the size that it has; false: memory ran out. */
+static bool keep_plan(struct weir_limit_state *state, struct weir_request *request,
+                      const struct weir_plan_of_checks *plan)
+{
+    size_t count = plan->count;
+    state->spends = weir_request_alloc(request, (count + 1) * sizeof *state->spends);
+    state->planned = weir_request_alloc(request, (count + 1) * sizeof *state->planned);
+    state->check.answers = weir_request_alloc(request, (count + 1) * sizeof *state->check.answers);
+    char *keys = weir_request_alloc(request, plan->keys.length + 1);
+    if (state->spends == NULL || state->planned == NULL || state->check.answers == NULL
+        || keys == NULL)
+        return false;
+
+    memcpy(keys, plan->keys.at, plan->keys.length);
+    memcpy(state->spends, plan->spends, count * sizeof *state->spends);
+    memcpy(state->planned, plan->planned, count * sizeof *state->planned);
+    for (size_t i = 0; i < count; i++)
+        state->spends[i].key = keys + (plan->spends[i].key - plan->keys.at);
+    state->check.spends = state->spends;
+    state->check.count = count;
+    return true;
+}
+
 /* Fills the check with the limits of `ruleset`; false: it cannot be done. */
 static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *state,
                       struct weir_request *request, const struct weir_ruleset *ruleset,
@@ -35,21 +51,14 @@ static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *sta
 {
     char memory[WEIR_PLAN_KEY_BYTES];
     struct weir_plan_of_checks plan = { .keys = weir_buffer_init(memory, sizeof memory) };
-    const struct weir_asker asker = { limiter->policy, &request->identity, &request->facts,
-                                      &state->match };
+    const struct weir_asker asker = { .policy = limiter->policy,
+                                      .identity = &request->identity,
+                                      .facts = &request->facts,
+                                      .match = &state->match };
     state->ruleset = ruleset;
     state->check.count = 0;
-    if (!weir_plan_add(&plan, &state->check, ruleset, &asker, cost))
-        return false;
-
-    char *keys = weir_request_alloc(request, plan.keys.length + 1);
-    if (keys == NULL)
-        return false;
-    memcpy(keys, memory, plan.keys.length);
-    for (size_t i = 0; i < state->check.count; i++)
-        state->check.spends[i].key = keys + (state->check.spends[i].key - memory);
-    memcpy(state->planned, plan.planned, sizeof state->planned);
-    return true;
+    state->check.wants_time = true; /* to settle with */
+    return weir_plan_add(&plan, ruleset, &asker, cost) && keep_plan(state, request, &plan);
 }
 
 static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
@@ -117,12 +126,11 @@ static void on_memory_answer(struct weir_check *check)
     (void)check;
 }
 
-static void take_share(struct weir_limit_state *state, struct weir_spend *spend, unsigned instances)
+bool weir_limiter_take_share(struct weir_spend *spend, unsigned instances)
 {
     bool fitted = spend->cost <= spend->rate.burst;
     spend->rate = weir_rate_share(&spend->rate, spend->algorithm, instances);
-    if (fitted && spend->cost > spend->rate.burst)
-        state->is_share_too_small = true;
+    return !fitted || spend->cost <= spend->rate.burst;
 }
 
 /* Asks the store in this process for this instance's share; false: even that failed. */
@@ -133,17 +141,67 @@ static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *st
         return false;
     state->is_share_too_small = false;
     for (size_t i = 0; i < check->count; i++)
-        take_share(state, &check->spends[i], limiter->policy->instances);
+        if (!weir_limiter_take_share(&state->spends[i], limiter->policy->instances))
+            state->is_share_too_small = true;
     check->done = on_memory_answer;
     limiter->fallback->type->submit(limiter->fallback->self, check);
     state->by_memory = true;
     return check->result == WEIR_STORE_ANSWERED;
 }
 
+/* a leaky bucket: its turn comes later */
+
+static uint64_t longest_wait_us(const struct weir_check *check)
+{
+    uint64_t wait_us = 0;
+    for (size_t i = 0; i < check->count; i++)
+        if (check->answers[i].wait_us > wait_us)
+            wait_us = check->answers[i].wait_us;
+    return wait_us;
+}
+
+/* Nobody else may wait: as if the queue were full. */
+static enum weir_step turn_away(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                struct weir_request *request)
+{
+    struct weir_answer *answers = state->check.answers;
+    for (size_t i = 0; i < state->check.count; i++) {
+        answers[i].allowed = answers[i].wait_us == 0;
+        answers[i].retry_us = answers[i].wait_us;
+    }
+    struct weir_combined verdict = weir_combine(answers, state->check.count);
+    return weir_limiter_refuse(limiter, state, request, &verdict);
+}
+
+static enum weir_step wait_turn(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                struct weir_request *request, uint64_t wait_us)
+{
+    state->phase = WEIR_LIMIT_WAITING;
+    if (weir_wait(request, wait_us))
+        return WEIR_WAIT;
+    state->phase = WEIR_LIMIT_DONE;
+    weir_limiter_give_back(limiter, state);
+    if (!weir_chain_is_stopping(request->chain))
+        return turn_away(limiter, state, request);
+    weir_request_fail(request, WEIR_E_STOPPING, "The server is stopping.");
+    return WEIR_FAIL;
+}
+
+/* Its moment has come, or its client has gone and leaves the place to others. */
+static enum weir_step end_wait(struct weir_limiter *limiter, struct weir_limit_state *state,
+                               struct weir_request *request)
+{
+    state->phase = WEIR_LIMIT_DONE;
+    if (!weir_request_is_gone(request))
+        return WEIR_NEXT;
+    weir_limiter_give_back(limiter, state);
+    return WEIR_DONE;
+}
+
 /* the verdict */
 
-static enum weir_mode mode_of(const struct weir_limiter *limiter,
-                              const struct weir_ruleset *ruleset)
+enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
+                                 const struct weir_ruleset *ruleset)
 {
     return limiter->policy->mode != WEIR_ENFORCE ? limiter->policy->mode : ruleset->mode;
 }
@@ -169,8 +227,8 @@ static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_stat
 static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_limit_state *state,
                                     struct weir_request *request)
 {
-    struct weir_verdict verdict = weir_combine(state->check.answers, state->check.count);
-    bool enforces = mode_of(limiter, state->ruleset) == WEIR_ENFORCE;
+    struct weir_combined verdict = weir_combine(state->check.answers, state->check.count);
+    bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
     state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
     state->shows_quotas = state->has_quotas && enforces && weir_limiter_may_show(state, request);
     /* What only a share of the limit cannot hold is not impossible: the whole of it will be back. */
@@ -181,14 +239,17 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
     if (!verdict.allowed || state->by_memory)
         weir_limiter_report(limiter, state, request,
                             verdict.allowed ? WEIR_ALLOWED : WEIR_SHADOW_LIMITED, &verdict);
-    return go_on(limiter, state, request);
+    state->has_spent = verdict.allowed && state->purpose == WEIR_FOR_ROUTE;
+    uint64_t wait_us = verdict.allowed && enforces ? longest_wait_us(&state->check) : 0;
+    return wait_us > 0 ? wait_turn(limiter, state, request, wait_us)
+                       : go_on(limiter, state, request);
 }
 
 static enum weir_step apply_failure(struct weir_limiter *limiter, struct weir_limit_state *state,
                                     struct weir_request *request)
 {
     /* A policy that only watches never keeps anybody out. */
-    bool enforces = mode_of(limiter, state->ruleset) == WEIR_ENFORCE;
+    bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
     switch (action_for(state)) {
     case WEIR_FAIL_MEMORY:
         if (ask_memory(limiter, state))
@@ -232,6 +293,13 @@ static enum weir_step check_ruleset(struct weir_limiter *limiter, struct weir_li
     return ask(limiter, state, request);
 }
 
+static uint64_t cost_of(const struct weir_limiter *limiter, struct weir_request *request,
+                        const struct weir_route *route)
+{
+    return limiter->cost == NULL ? route->cost
+                                 : limiter->cost(limiter->cost_self, request, route->cost);
+}
+
 static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
                                   struct weir_request *request)
 {
@@ -239,9 +307,9 @@ static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limi
     state->purpose = WEIR_FOR_ROUTE;
     if (route->auth == WEIR_AUTH_REQUIRED && !weir_identity_is_known(&request->identity))
         return weir_limiter_unauthorized(limiter, state, request);
-    if (route->ruleset == NULL || mode_of(limiter, route->ruleset) == WEIR_OFF)
+    if (route->ruleset == NULL || weir_limiter_mode(limiter, route->ruleset) == WEIR_OFF)
         return go_on(limiter, state, request);
-    return check_ruleset(limiter, state, request, route->ruleset, route->cost);
+    return check_ruleset(limiter, state, request, route->ruleset, cost_of(limiter, request, route));
 }
 
 /* A key that nobody was given, and nothing else that says who asks. */
@@ -267,7 +335,7 @@ static enum weir_step start(struct weir_limiter *limiter, struct weir_limit_stat
     if (!is_guess(state, request))
         return limit_route(limiter, state, request);
     state->purpose = WEIR_FOR_GUESS;
-    if (mode_of(limiter, &limiter->policy->guesses) == WEIR_OFF)
+    if (weir_limiter_mode(limiter, &limiter->policy->guesses) == WEIR_OFF)
         return go_on(limiter, state, request);
     return check_ruleset(limiter, state, request, &limiter->policy->guesses, 1);
 }
@@ -291,6 +359,8 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
         return start(limiter, state, request);
     case WEIR_LIMIT_ASKED:
         return conclude(limiter, state, request);
+    case WEIR_LIMIT_WAITING:
+        return end_wait(limiter, state, request);
     case WEIR_LIMIT_DONE:
         break;
     }
@@ -300,7 +370,18 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
 
 static void limit_on_reply(void *self, struct weir_request *request, struct weir_reply *reply)
 {
-    weir_limiter_show(self, weir_request_slot(request, self), reply);
+    struct weir_limit_state *state = weir_request_slot(request, self);
+    weir_limiter_settle_outcome(self, state, weir_reply_status(reply));
+    weir_limiter_show(self, state, reply);
+}
+
+/* The request ended and nobody has replied. */
+static void settle_abort(struct weir_limiter *limiter, struct weir_limit_state *state)
+{
+    bool never_ran = state->phase == WEIR_LIMIT_WAITING;
+    if (never_ran
+        || (!state->has_reply && state->ruleset != NULL && state->ruleset->returns_on_abort))
+        weir_limiter_give_back(limiter, state);
 }
 
 static void limit_on_end(void *self, struct weir_request *request)
@@ -311,6 +392,7 @@ static void limit_on_end(void *self, struct weir_request *request)
      * now, its `done` may still be about to look for somebody to wake: cancel() waits for it. */
     if (state->phase == WEIR_LIMIT_ASKED)
         limiter->store->type->cancel(limiter->store->self, &state->check);
+    settle_abort(limiter, state);
     state->phase = WEIR_LIMIT_DONE;
 }
 
@@ -330,45 +412,7 @@ const struct weir_middleware *weir_identify(struct weir_limiter *limiter)
     return &limiter->identify;
 }
 
-/* making and freeing */
-
-static bool falls_back(const struct weir_ruleset *ruleset)
-{
-    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
-}
-
-static bool wants_fallback(const struct weir_policy *policy)
-{
-    bool wants = falls_back(&policy->guesses);
-    for (size_t i = 0; i < policy->ruleset_count; i++)
-        wants = wants || falls_back(&policy->rulesets[i]);
-    return wants;
-}
-
-static enum weir_code open_stores(struct weir_limiter *limiter,
-                                  const struct weir_limiter_options *options,
-                                  struct weir_error *error)
-{
-    const struct weir_policy *policy = options->policy;
-    const struct weir_store_options *settings =
-        WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms,
-                           .memory_bytes = policy->store_memory_bytes, .clock = options->clock,
-                           .log = options->log);
-    limiter->store = options->store;
-    limiter->owns_store = options->store == NULL;
-    if (limiter->owns_store) {
-        enum weir_code code = weir_store_open(policy->store_url, settings, &limiter->store, error);
-        if (code != WEIR_OK)
-            return code;
-    }
-    if (!wants_fallback(policy))
-        return WEIR_OK;
-    return weir_store_new_memory(settings, &limiter->fallback, error);
-}
-
-static void make_middleware(struct weir_limiter *limiter)
+void weir_limiter_make_middleware(struct weir_limiter *limiter)
 {
     limiter->limit =
         *WEIR_MIDDLEWARE(.name = "limit", .self = limiter, .on_request = limit_on_request,
@@ -378,48 +422,7 @@ static void make_middleware(struct weir_limiter *limiter)
         *WEIR_MIDDLEWARE(.name = "identify", .self = limiter, .on_request = identify_on_request);
 }
 
-enum weir_code weir_limiter_new(const struct weir_limiter_options *options,
-                                struct weir_limiter **limiter, struct weir_error *error)
+struct weir_limiter *weir_limiter_of(const struct weir_middleware *middleware)
 {
-    struct weir_limiter_options ours;
-    enum weir_code code = weir_options_take(&ours, sizeof ours, options, LIMITER_OPTIONS_FIRST,
-                                            "WEIR_LIMITER_OPTIONS", error);
-    if (code != WEIR_OK)
-        return code;
-    if (ours.policy == NULL)
-        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
-                              "A limiter needs a policy; weir_policy_load() makes one.");
-
-    struct weir_limiter *made = calloc(1, sizeof *made);
-    if (made == NULL)
-        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    made->policy = ours.policy;
-    made->clock = weir_clock_or_system(ours.clock);
-    made->log = ours.log;
-    made->on_decision = ours.on_decision;
-    made->decision_self = ours.decision_self;
-    make_middleware(made);
-    code = open_stores(made, &ours, error);
-    if (code != WEIR_OK) {
-        weir_limiter_free(made);
-        return code;
-    }
-    *limiter = made;
-    return WEIR_OK;
-}
-
-struct weir_limiter *weir_limiter_free(struct weir_limiter *limiter)
-{
-    if (limiter == NULL)
-        return NULL;
-    if (limiter->owns_store)
-        weir_store_free(limiter->store);
-    weir_store_free(limiter->fallback);
-    free(limiter);
-    return NULL;
-}
-
-void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state)
-{
-    weir_store_state(limiter->store, state);
+    return middleware->on_request == limit_on_request ? middleware->self : NULL;
 }

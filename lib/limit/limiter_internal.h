@@ -2,6 +2,7 @@
 #ifndef WEIR_LIMIT_LIMITER_INTERNAL_H
 #define WEIR_LIMIT_LIMITER_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <weir/limiter.h>
@@ -16,16 +17,23 @@ struct weir_limiter {
     struct weir_store *fallback; /* in this process; NULL where no policy falls back on it */
     struct weir_clock clock;
     struct weir_log log;
+    uint64_t (*cost)(void *cost_self, struct weir_request *request, uint64_t route_cost);
+    void *cost_self;
     void (*on_decision)(void *decision_self, const struct weir_decision *decision);
     void *decision_self;
     struct weir_middleware limit;
     struct weir_middleware identify;
     atomic_bool has_warned; /* that it stands twice in a chain */
+
+    pthread_mutex_t settling_mutex; /* guards the next, and is held to wait for `settled` */
+    size_t settling;                /* settlements that the store has                     */
+    pthread_cond_t settled;         /* there is none left                                 */
 };
 
 enum weir_limit_phase {
     WEIR_LIMIT_NEW,
-    WEIR_LIMIT_ASKED, /* the store has the check, or its answer is there */
+    WEIR_LIMIT_ASKED,   /* the store has the check, or its answer is there        */
+    WEIR_LIMIT_WAITING, /* let through by a leaky bucket, and its moment is to come */
     WEIR_LIMIT_DONE
 };
 
@@ -42,13 +50,66 @@ struct weir_limit_state {
     struct weir_match match;
     const struct weir_ruleset *ruleset; /* of the check */
     struct weir_check check;
-    struct weir_planned planned[WEIR_CHECK_LIMITS];
+    struct weir_spend *spends;    /* of the check, in the request's memory; these may change */
+    struct weir_planned *planned; /* beside them                                             */
     struct weir_ticket ticket;
+    uint64_t actual;        /* what weir_settle() said; only if has_actual          */
+    uint8_t settled_limits; /* a bit for each limit whose spending is settled       */
+    bool has_spent;         /* the check charged all of its limits                  */
+    bool has_actual;
+    bool has_reply;
     bool by_memory;
     bool is_share_too_small; /* on memory: the whole limit would hold the cost */
     bool has_quotas;         /* the answers hold for this request  */
     bool shows_quotas;       /* and the client may see them        */
 };
+
+/* limiter.c */
+
+void weir_limiter_make_middleware(struct weir_limiter *limiter);
+
+/* The limiter whose weir_limit() this is; NULL: it is something else. */
+struct weir_limiter *weir_limiter_of(const struct weir_middleware *middleware);
+
+/* Turns a limit into this instance's share of it; false: the cost fits the whole, and not the share. */
+bool weir_limiter_take_share(struct weir_spend *spend, unsigned instances);
+
+/* Whether the policy enforces, only watches, or is off; the file's top level goes first. */
+enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
+                                 const struct weir_ruleset *ruleset);
+
+/* limiter_subject.c */
+
+struct weir_subject_plan {
+    struct weir_plan_of_checks plan;
+    uint64_t costs[WEIR_CHECK_LIMITS]; /* that the subjects name, beside the plan's spends */
+};
+
+/* Adds the limits that apply to a subject, to be spent at `cost` (NULL: at its own). */
+enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
+                                        const struct weir_subject *theirs, const uint64_t *cost,
+                                        struct weir_subject_plan *planned,
+                                        struct weir_error *error);
+
+/* limiter_settle.c */
+
+/* weir_settle() was heard: corrects the limits that count every request. */
+void weir_limiter_settle_actual(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                uint64_t actual);
+
+/* The reply's status is known: corrects the limits that count by it. */
+void weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 unsigned status);
+
+/* Gives back all that was spent and is not settled. */
+void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state);
+
+/* Hands `count` corrections to a store, which copies are made of; nobody waits for the answer, and
+ * one that is lost leaves the estimate as it was. */
+void weir_limiter_submit_settlement(struct weir_limiter *limiter, struct weir_store *store,
+                                    const struct weir_spend *spends, size_t count);
+
+/* limiter_reply.c */
 
 /* Whether this request may see quota fields: the route asks for identity, and there is more than
  * an address. */
@@ -58,7 +119,7 @@ bool weir_limiter_may_show(const struct weir_limit_state *state,
 /* Replies; each ends the request and reports the decision. */
 enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
                                    struct weir_request *request,
-                                   const struct weir_verdict *verdict);
+                                   const struct weir_combined *verdict);
 enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
                                         struct weir_limit_state *state,
                                         struct weir_request *request);
@@ -70,7 +131,13 @@ enum weir_step weir_limiter_bad_path(struct weir_request *request);
 /* Reports a decision that lets the request through; `verdict` may be NULL. */
 void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
                          const struct weir_request *request, enum weir_outcome outcome,
-                         const struct weir_verdict *verdict);
+                         const struct weir_combined *verdict);
+
+/* What is left of one limit. */
+struct weir_quota weir_limiter_quota(const struct weir_limiter *limiter,
+                                     const struct weir_planned *planned,
+                                     const struct weir_spend *spend,
+                                     const struct weir_answer *answer);
 
 /* Adds the quota fields to a reply, if this request may see them. */
 void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *state,

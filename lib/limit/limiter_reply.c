@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <weir/calendar.h>
+
 #include "base/clock.h"
 #include "headers/ratelimit.h"
 #include "limit/gcra.h"
@@ -18,7 +20,7 @@ bool weir_limiter_may_show(const struct weir_limit_state *state, const struct we
 
 /* decisions */
 
-static uint64_t retry_s_of(const struct weir_verdict *verdict)
+static uint64_t retry_s_of(const struct weir_combined *verdict)
 {
     if (verdict == NULL || verdict->allowed || verdict->impossible)
         return 0;
@@ -56,7 +58,7 @@ static const char *client_of(const struct weir_request *request, char network[WE
 
 void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
                          const struct weir_request *request, enum weir_outcome outcome,
-                         const struct weir_verdict *verdict)
+                         const struct weir_combined *verdict)
 {
     if (limiter->on_decision == NULL)
         return;
@@ -81,6 +83,31 @@ void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_s
 
 /* refusals */
 
+/* The time in which a limit fills, from empty. */
+static uint64_t filling_us(const struct weir_limiter *limiter, const struct weir_spend *spend)
+{
+    if (spend->calendar != NULL) {
+        uint64_t now_us = weir_clock_now_us(&limiter->clock);
+        struct weir_window window = weir_calendar_window(spend->calendar, now_us);
+        return window.end_us - window.start_us;
+    }
+    switch (spend->algorithm) {
+    case WEIR_GCRA:
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+        if (spend->rate.limit > 0) {
+            struct weir_span span = weir_gcra_span(&spend->rate, weir_capacity(spend));
+            return span.us + (span.part > 0);
+        }
+        break;
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG:
+        break;
+    }
+    return spend->rate.window_us;
+}
+
 static void put_plural(struct weir_buffer *text, uint64_t number, const char *unit)
 {
     weir_buffer_put_number(text, number);
@@ -99,8 +126,9 @@ static void put_window(struct weir_buffer *text, uint64_t window_us)
 }
 
 /* "Limit of 100 per 60 seconds reached; retry in 8 seconds." */
-static const char *describe(const struct weir_limit_state *state,
-                            const struct weir_verdict *verdict, char *memory, size_t size)
+static const char *describe(const struct weir_limiter *limiter,
+                            const struct weir_limit_state *state,
+                            const struct weir_combined *verdict, char *memory, size_t size)
 {
     const struct weir_spend *spend = &state->check.spends[verdict->worst];
     struct weir_buffer text = weir_buffer_init(memory, size);
@@ -115,7 +143,7 @@ static const char *describe(const struct weir_limit_state *state,
     weir_buffer_put_string(&text, "Limit of ");
     weir_buffer_put_number(&text, spend->rate.limit);
     weir_buffer_put_string(&text, " per ");
-    put_window(&text, spend->rate.window_us);
+    put_window(&text, spend->calendar == NULL ? spend->rate.window_us : filling_us(limiter, spend));
     weir_buffer_put_string(&text, " reached; retry in ");
     put_plural(&text, retry_s_of(verdict), "second");
     weir_buffer_put_char(&text, '.');
@@ -157,14 +185,15 @@ static enum weir_step reply_problem(struct weir_request *request,
 }
 
 enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
-                                   struct weir_request *request, const struct weir_verdict *verdict)
+                                   struct weir_request *request,
+                                   const struct weir_combined *verdict)
 {
     char detail[160];
     const char *violated[WEIR_CHECK_LIMITS];
     struct weir_problem problem = { .type = WEIR_PROBLEM_QUOTA_EXCEEDED, .status = 429 };
     /* Where identity is not asked for, one refusal looks like another. */
     if (state->shows_quotas) {
-        problem.detail = describe(state, verdict, detail, sizeof detail);
+        problem.detail = describe(limiter, state, verdict, detail, sizeof detail);
         problem.violated = violated;
         problem.violated_count = list_violated(state, violated);
     }
@@ -221,24 +250,16 @@ enum weir_step weir_limiter_bad_path(struct weir_request *request)
 
 /* quota fields */
 
-/* The time in which a limit fills, from empty. */
-static uint64_t filling_us(const struct weir_spend *spend)
+static struct weir_quota_field field_of(const struct weir_limiter *limiter,
+                                        const struct weir_planned *planned,
+                                        const struct weir_spend *spend,
+                                        const struct weir_answer *answer)
 {
-    if (spend->algorithm == WEIR_FIXED_WINDOW || spend->rate.limit == 0)
-        return spend->rate.window_us;
-    struct weir_span span = weir_gcra_span(&spend->rate, spend->rate.burst);
-    return span.us + (span.part > 0);
-}
-
-static struct weir_quota_field field_of(const struct weir_limit_state *state, size_t index)
-{
-    const struct weir_spend *spend = &state->check.spends[index];
-    const struct weir_answer *answer = &state->check.answers[index];
     bool waits = !answer->allowed && !answer->impossible;
     return (struct weir_quota_field){
-        .name = state->planned[index].limit->name,
-        .quota = spend->rate.limit == 0 ? 0 : spend->rate.burst,
-        .window_us = filling_us(spend),
+        .name = planned->limit->name,
+        .quota = weir_capacity(spend),
+        .window_us = filling_us(limiter, spend),
         .remaining = answer->remaining,
         /* Nothing ever comes back to a limit of 0, least of all at once. */
         .after_us = spend->rate.limit == 0 ? spend->rate.window_us
@@ -273,7 +294,8 @@ void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *st
 
     struct weir_quota_field fields[WEIR_CHECK_LIMITS];
     for (size_t i = 0; i < state->check.count; i++)
-        fields[i] = field_of(state, i);
+        fields[i] =
+            field_of(limiter, &state->planned[i], &state->spends[i], &state->check.answers[i]);
 
     char memory[2048];
     struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
@@ -287,20 +309,28 @@ void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *st
         expose(reply, lines, count);
 }
 
+struct weir_quota weir_limiter_quota(const struct weir_limiter *limiter,
+                                     const struct weir_planned *planned,
+                                     const struct weir_spend *spend,
+                                     const struct weir_answer *answer)
+{
+    const struct weir_quota_field field = field_of(limiter, planned, spend, answer);
+    return (struct weir_quota){ .policy = planned->ruleset->name,
+                                .limit = field.name,
+                                .quota = field.quota,
+                                .remaining = field.remaining,
+                                .window_s = weir_seconds_up(field.window_us),
+                                .reset_s = weir_seconds_up(field.after_us) };
+}
+
 size_t weir_request_quotas(struct weir_request *request, struct weir_limiter *limiter,
                            struct weir_quota *quotas, size_t size)
 {
     const struct weir_limit_state *state = weir_request_slot(request, limiter);
     if (state == NULL || !state->has_quotas)
         return 0;
-    for (size_t i = 0; i < state->check.count && i < size; i++) {
-        const struct weir_quota_field field = field_of(state, i);
-        quotas[i] = (struct weir_quota){ .policy = state->planned[i].ruleset->name,
-                                         .limit = field.name,
-                                         .quota = field.quota,
-                                         .remaining = field.remaining,
-                                         .window_s = weir_seconds_up(field.window_us),
-                                         .reset_s = weir_seconds_up(field.after_us) };
-    }
+    for (size_t i = 0; i < state->check.count && i < size; i++)
+        quotas[i] = weir_limiter_quota(limiter, &state->planned[i], &state->spends[i],
+                                       &state->check.answers[i]);
     return state->check.count;
 }

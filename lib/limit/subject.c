@@ -41,6 +41,43 @@ static struct weir_text network_of(const struct weir_asker *asker, char memory[W
     return weir_text_from(memory);
 }
 
+static struct weir_text named_value(const struct weir_asker *asker, const char *dimension,
+                                    struct weir_text name)
+{
+    bool is_header = strcmp(dimension, "header") == 0;
+    for (size_t i = 0; i < asker->value_count; i++) {
+        const struct weir_named_value *value = &asker->values[i];
+        if (weir_text_equal(value->dimension, weir_text_from(dimension))
+            && (is_header ? weir_text_equal_fold(value->name, name)
+                          : weir_text_equal(value->name, name)))
+            return value->text;
+    }
+    return (struct weir_text){ NULL, 0 };
+}
+
+static struct weir_text route_of(const struct weir_asker *asker)
+{
+    return asker->match == NULL ? asker->route : weir_text_from(asker->match->route->match);
+}
+
+static struct weir_text header_of(const struct weir_asker *asker, struct weir_text name)
+{
+    return asker->facts == NULL ? named_value(asker, "header", name)
+                                : weir_facts_header(asker->facts, name);
+}
+
+static struct weir_text param_of(const struct weir_asker *asker, struct weir_text name)
+{
+    return asker->match == NULL ? named_value(asker, "param", name)
+                                : weir_params_get(&asker->match->params, name);
+}
+
+static struct weir_text query_of(const struct weir_asker *asker, struct weir_text name)
+{
+    return asker->facts == NULL ? named_value(asker, "query", name)
+                                : weir_facts_query(asker->facts, name);
+}
+
 /* `memory` is for the text of an address. */
 static struct value value_of(const struct weir_dimension *by, const struct weir_asker *asker,
                              char memory[WEIR_NETWORK_CHARS])
@@ -61,16 +98,15 @@ static struct value value_of(const struct weir_dimension *by, const struct weir_
     case WEIR_BY_PLAN:
         return (struct value){ "plan", none, who->plan, looks_like_id(who->plan), false };
     case WEIR_BY_ROUTE:
-        return (struct value){ "route", none, weir_text_from(asker->match->route->match), true,
-                               false };
+        return (struct value){ "route", none, route_of(asker), true, false };
     case WEIR_BY_GLOBAL:
         return (struct value){ "global", none, WEIR_TEXT("all"), true, false };
     case WEIR_BY_HEADER:
-        return sent_value("header", by, weir_facts_header(asker->facts, by->name));
+        return sent_value("header", by, header_of(asker, by->name));
     case WEIR_BY_PARAM:
-        return sent_value("param", by, weir_params_get(&asker->match->params, by->name));
+        return sent_value("param", by, param_of(asker, by->name));
     case WEIR_BY_QUERY:
-        return sent_value("query", by, weir_facts_query(asker->facts, by->name));
+        return sent_value("query", by, query_of(asker, by->name));
     }
     return (struct value){ "", none, none, false, false };
 }

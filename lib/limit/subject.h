@@ -7,12 +7,26 @@
 /* Longer subjects are replaced by a hash of themselves. */
 #define WEIR_SUBJECT_MAX 160
 
-/* What a request offers to count by. */
+/* A value that code without a request names itself: {"query:q", "gate"}. */
+struct weir_named_value {
+    struct weir_text dimension; /* "header", "param", "query"                             */
+    struct weir_text name;      /* letter case aside for headers                          */
+    struct weir_text text;
+};
+
+/* What there is to count by: of a request, or of code without one. */
 struct weir_asker {
     const struct weir_policy *policy;
     const struct weir_identity *identity;
+
+    /* of a request; NULL without one */
     const struct weir_facts *facts;
     const struct weir_match *match;
+
+    /* without a request */
+    struct weir_text route; /* at NULL: none */
+    const struct weir_named_value *values;
+    size_t value_count;
 };
 
 /* Writes the subject, "api_key=acme-free" or "ip=203.0.113.7/32&user=…"; false: a dimension is

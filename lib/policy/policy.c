@@ -57,28 +57,32 @@ static const struct weir_plan *find_plan(const struct weir_policy *policy, struc
     return policy->default_plan;
 }
 
-static bool plan_rate(const struct weir_plan *plan, const char *limit, struct weir_rate *rate)
+static bool plan_rate(const struct weir_plan *plan, const struct weir_limit_rule *limit,
+                      struct weir_limit_numbers *numbers)
 {
     for (size_t i = 0; i < plan->rate_count; i++) {
-        const struct weir_plan_rate *numbers = &plan->rates[i];
-        if (strcmp(numbers->limit, limit) != 0)
+        const struct weir_plan_rate *found = &plan->rates[i];
+        if (strcmp(found->limit, limit->name) != 0)
             continue;
-        if (!numbers->unlimited)
-            *rate = numbers->rate;
-        return !numbers->unlimited;
+        if (found->unlimited)
+            return false;
+        numbers->rate = found->rate;
+        numbers->calendar =
+            limit->plan_calendars == NULL ? NULL : limit->plan_calendars[plan->index];
+        return true;
     }
     return false;
 }
 
 bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_plan *plan,
-                        struct weir_rate *rate)
+                        struct weir_limit_numbers *numbers)
 {
     switch (limit->source) {
     case WEIR_RATE_OWN:
-        *rate = limit->rate;
+        *numbers = (struct weir_limit_numbers){ limit->rate, limit->calendar };
         return true;
     case WEIR_RATE_PLAN:
-        return plan != NULL && plan_rate(plan, limit->name, rate);
+        return plan != NULL && plan_rate(plan, limit, numbers);
     case WEIR_RATE_UNLIMITED:
         break;
     }
@@ -86,10 +90,47 @@ bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_p
 }
 
 bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,
-                     struct weir_text plan, struct weir_rate *rate)
+                     struct weir_text plan, struct weir_limit_numbers *numbers)
 {
     bool is_planned = limit->source == WEIR_RATE_PLAN;
-    return weir_limit_rate_in(limit, is_planned ? find_plan(policy, plan) : NULL, rate);
+    return weir_limit_rate_in(limit, is_planned ? find_plan(policy, plan) : NULL, numbers);
+}
+
+/* outcomes */
+
+static uint64_t units_in_table(const struct weir_count *count, unsigned status)
+{
+    uint64_t units = 1;
+    for (size_t i = 0; i < count->table_count; i++) {
+        if (count->table[i].status == status)
+            return count->table[i].units;
+        if (count->table[i].status == status / 100)
+            units = count->table[i].units;
+    }
+    return units;
+}
+
+static uint64_t units_of_status(const struct weir_count *count, unsigned status)
+{
+    switch (count->kind) {
+    case WEIR_COUNT_ALL:
+        break;
+    case WEIR_COUNT_FAILURES:
+        return status >= 400;
+    case WEIR_COUNT_SUCCESSES:
+        return status < 400;
+    case WEIR_COUNT_TABLE:
+        return units_in_table(count, status);
+    }
+    return 1;
+}
+
+uint64_t weir_count_units(const struct weir_limit_rule *limit, unsigned status, uint64_t cost)
+{
+    uint64_t units;
+    if (__builtin_mul_overflow(units_of_status(&limit->count, status), cost, &units))
+        return WEIR_UNITS_MAX;
+    return units < WEIR_UNITS_MAX ? units : WEIR_UNITS_MAX;
 }
 
 /* the whole */
@@ -115,6 +156,8 @@ struct weir_policy *weir_policy_free(struct weir_policy *policy)
         return NULL;
     for (size_t i = 0; i < policy->route_count; i++)
         weir_pattern_finish(&policy->routes[i].pattern);
+    for (struct weir_kept_calendar *kept = policy->calendars; kept != NULL; kept = kept->next)
+        weir_calendar_free(kept->calendar);
     weir_identity_rules_finish(&policy->identity);
     weir_arena_free(policy->arena);
     free(policy);

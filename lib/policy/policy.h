@@ -2,6 +2,7 @@
 #ifndef WEIR_POLICY_INTERNAL_H
 #define WEIR_POLICY_INTERNAL_H
 
+#include <weir/calendar.h>
 #include <weir/policy.h>
 #include <weir/store.h>
 
@@ -47,12 +48,35 @@ struct weir_plan_rate {
     const char *limit; /* name */
     bool unlimited;
     struct weir_rate rate;
+    unsigned months; /* in its window, which then needs a calendar; 0: of fixed length */
 };
 
 struct weir_plan {
     const char *name;
+    size_t index; /* in the policy's plans */
     struct weir_plan_rate *rates;
     size_t rate_count;
+};
+
+/* What a request takes in the end: units for its reply's status. */
+enum weir_count_kind {
+    WEIR_COUNT_ALL,
+    WEIR_COUNT_FAILURES,
+    WEIR_COUNT_SUCCESSES,
+    WEIR_COUNT_TABLE
+};
+
+struct weir_status_units {
+    unsigned status; /* 100 to 599, or 1 to 5: all of that class */
+    unsigned units;  /* in which the cost is multiplied           */
+};
+
+#define WEIR_STATUS_UNITS_MAX 1000
+
+struct weir_count {
+    enum weir_count_kind kind;
+    struct weir_status_units *table; /* of TABLE */
+    size_t table_count;
 };
 
 struct weir_limit_rule {
@@ -60,8 +84,22 @@ struct weir_limit_rule {
     struct weir_by by;
     enum weir_algorithm algorithm;
     bool from_first;
+    bool logs_refusals;
+    bool is_grouped; /* another limit of its policy has the same `by` */
     enum weir_rate_source source;
     struct weir_rate rate; /* where source is OWN */
+    /* Where the edges of its windows are; NULL: on the clock. Those of plans stand beside the
+     * policy's plans, since each may have a window of its own; NULL: all are on the clock. */
+    const struct weir_calendar *calendar;
+    const struct weir_calendar **plan_calendars;
+    uint64_t max_wait_us; /* leaky bucket */
+    struct weir_count count;
+};
+
+/* A limit in numbers, for one plan. */
+struct weir_limit_numbers {
+    struct weir_rate rate;
+    const struct weir_calendar *calendar; /* NULL: on the clock */
 };
 
 enum weir_failure_action { WEIR_FAIL_OPEN, WEIR_FAIL_CLOSED, WEIR_FAIL_MEMORY };
@@ -78,6 +116,7 @@ struct weir_ruleset {
     } on_store_failure;
     enum weir_mode mode;
     bool slot_is_identity; /* one Redis slot for each subject; else one for the policy */
+    bool returns_on_abort; /* a request that ends without a reply gives back what it took */
 };
 
 struct weir_route {
@@ -95,6 +134,15 @@ enum weir_header_form {
     WEIR_HEADERS_DRAFT_7 = 2,
     WEIR_HEADERS_DRAFT_6 = 4,
     WEIR_HEADERS_LEGACY = 8
+};
+
+/* A calendar of the policy's, made once for all limits that ask for the same. */
+struct weir_kept_calendar {
+    struct weir_kept_calendar *next;
+    struct weir_calendar *calendar;
+    const char *zone;
+    enum weir_calendar_unit unit;
+    unsigned months, anchor_day; /* of MONTH; else 0 */
 };
 
 struct weir_policy {
@@ -122,7 +170,8 @@ struct weir_policy {
     struct weir_ruleset guesses; /* what unknown API keys cost their address: one limit */
     struct weir_error *warnings;
     size_t warning_count;
-    struct weir_arena *arena; /* owns all texts and arrays above */
+    struct weir_kept_calendar *calendars; /* all that limits refer to */
+    struct weir_arena *arena;             /* owns all texts and arrays above */
 };
 
 struct weir_match {
@@ -137,14 +186,32 @@ struct weir_match {
 void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
                        struct weir_match *match);
 
-/* The numbers of a limit whose rate is the plan's (else its own); `plan` may be NULL. False where it
- * does not limit. Pure. */
+/* The numbers of a limit whose rate is the plan's (else its own); `plan`, one of the policy's own,
+ * may be NULL. False where it does not limit. Pure. */
 bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_plan *plan,
-                        struct weir_rate *rate);
+                        struct weir_limit_numbers *numbers);
 
 /* The numbers of a limit for a plan's name (at NULL or unknown: the default plan); false where it
  * does not limit. Pure. */
 bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,
-                     struct weir_text plan, struct weir_rate *rate);
+                     struct weir_text plan, struct weir_limit_numbers *numbers);
+
+/* True where what a request takes is only known when its reply is. Pure. */
+static inline bool weir_counts_outcome(const struct weir_limit_rule *limit)
+{
+    return limit->count.kind != WEIR_COUNT_ALL;
+}
+
+/* What a request of `cost` takes from the limit when it was answered with `status`: the cost times
+ * the status's units, WEIR_UNITS_MAX at most. Failures are statuses of 400 and more. In a table the
+ * status itself goes before its class, and what is not in it counts once. Pure. */
+uint64_t weir_count_units(const struct weir_limit_rule *limit, unsigned status, uint64_t cost);
+
+/* Whether the algorithm takes a burst; of the others the limit itself is all that fits. Pure. */
+static inline bool weir_has_burst(enum weir_algorithm algorithm)
+{
+    return algorithm == WEIR_GCRA || algorithm == WEIR_TOKEN_BUCKET
+           || algorithm == WEIR_LEAKY_BUCKET;
+}
 
 #endif

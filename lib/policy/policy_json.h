@@ -114,6 +114,32 @@ enum weir_code weir_make_rate(const struct weir_reader *reader, const struct wei
                               struct weir_rate *rate);
 weir_read_value weir_read_burst; /* into a uint64_t */
 
+/* As the file writes it. */
+const char *weir_algorithm_word(enum weir_algorithm algorithm);
+
+#define WEIR_HAVE_BURSTS      "\"burst\" is for gcra, token-bucket and leaky-bucket, and "
+#define WEIR_NO_BURST         WEIR_HAVE_BURSTS "this limit is a %s; leave it out."
+#define WEIR_NO_BURST_IN_PLAN WEIR_HAVE_BURSTS "the limit \"%s\" is a %s; leave it out."
+
+/* policy_json_calendar.c */
+
+/* Where a limit's windows begin. */
+struct weir_windows {
+    const char *limit;   /* its name                                 */
+    const char *zone;    /* NULL: on the clock                       */
+    unsigned anchor_day; /* of windows of months; 0: it is not said  */
+};
+
+/* The name of a time zone, which must be there; the copy lives as long as the policy. */
+enum weir_code weir_read_zone(const struct weir_reader *reader, const struct weir_place *place,
+                              const char **zone);
+
+/* The calendar, kept by the policy, of a window that is `window_us` long, or `months` if not 0; NULL
+ * where its edges are the clock's. Refuses, at `place`, windows that the zone's calendar lacks. */
+enum weir_code weir_find_calendar(const struct weir_reader *reader, const struct weir_place *place,
+                                  const struct weir_windows *windows, uint64_t window_us,
+                                  unsigned months, const struct weir_calendar **calendar);
+
 /* The sections of the file; each reads into reader->policy. */
 
 weir_read_value weir_read_store;        /* policy_json_store.c    */
@@ -128,6 +154,7 @@ weir_read_value weir_read_default_plan; /* policy_json_plans.c    */
 weir_read_value weir_read_policies;     /* policy_json_limits.c   */
 weir_read_value weir_read_mode;         /* policy_json_limits.c; into an enum weir_mode */
 weir_read_value weir_read_by;           /* policy_json_by.c; into a struct weir_by      */
+weir_read_value weir_read_count;        /* policy_json_count.c; into a struct weir_count */
 weir_read_value weir_read_routes;       /* policy_json_routes.c   */
 weir_read_value weir_read_default;      /* policy_json_routes.c   */
 weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fold      */
@@ -137,13 +164,14 @@ weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fo
 enum weir_code weir_read_failure_rules(struct weir_reader *reader); /* policy_json_failure.c */
 enum weir_code weir_check_key_plans(struct weir_reader *reader);    /* policy_json_identity.c */
 
-/* A limit whose rate is "plan" finds its numbers in every plan; policy_json_plans.c. */
-enum weir_code weir_check_plans(const struct weir_reader *reader, const struct weir_place *limit,
-                                const struct weir_limit_rule *rule, bool is_on_calendar);
+/* policy_json_limit.c */
+enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_place *place,
+                               struct weir_limit_rule *rule);
 
-/* Windows that are the same on the clock and on the UTC calendar; errors are at `place`. */
-enum weir_code weir_check_calendar(const struct weir_reader *reader, const struct weir_place *place,
-                                   uint64_t window_us);
+/* A limit whose rate is "plan", at `limit`, finds its numbers and calendars in every plan;
+ * policy_json_plans.c. */
+enum weir_code weir_set_plans(const struct weir_reader *reader, const struct weir_place *limit,
+                              const struct weir_windows *windows, struct weir_limit_rule *rule);
 
 /* policy_json_where.c: line and column, from 1, of what a JSON Pointer points to in a text that is
  * JSON; of a member, where its name starts. False: it cannot be found. Pure. */

@@ -193,6 +193,10 @@ static enum weir_code read_guesses(struct weir_reader *reader, const struct weir
         return weir_refuse(reader, place, WEIR_E_VALUE,
                            "The value is \"plan\", and who guesses has none; wanted is a rate such "
                            "as \"20/minute\".");
+    if (written.months > 0)
+        return weir_refuse(reader, place, WEIR_E_VALUE,
+                           "Guesses are not counted by the calendar; wanted is a rate such as "
+                           "\"20/minute\", or \"30days\" for a month.");
     limit->source = WEIR_RATE_UNLIMITED;
     if (written.kind == WEIR_WRITTEN_UNLIMITED)
         return WEIR_OK;

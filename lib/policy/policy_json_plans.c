@@ -56,6 +56,7 @@ static enum weir_code read_plan_rate(struct weir_reader *reader, const struct we
     if (code != WEIR_OK)
         return code;
     rate->unlimited = draft.rate.kind == WEIR_WRITTEN_UNLIMITED;
+    rate->months = draft.rate.months;
     return rate->unlimited ? WEIR_OK
                            : weir_make_rate(reader, place, &draft.rate, draft.burst, &rate->rate);
 }
@@ -122,6 +123,7 @@ enum weir_code weir_read_plans(struct weir_reader *reader, const struct weir_pla
         const struct weir_place at = { place, name, 0, value };
         if (strcmp(name, "comment") == 0)
             continue;
+        policy->plans[policy->plan_count].index = policy->plan_count;
         enum weir_code code = read_plan(reader, &at, &policy->plans[policy->plan_count]);
         if (code != WEIR_OK)
             return code;
@@ -172,10 +174,12 @@ static enum weir_code refuse_plan(const struct weir_reader *reader, const struct
                        place->name, name, weir_place_pointer(limit, pointer));
 }
 
-static enum weir_code check_plan(const struct weir_reader *reader, const struct weir_place *plans,
-                                 const struct weir_plan *plan, const struct weir_place *limit,
-                                 const struct weir_limit_rule *rule, bool is_on_calendar)
+/* Sees to it that a plan has numbers that fit the limit, and finds the calendar that they need. */
+static enum weir_code set_plan(const struct weir_reader *reader, const struct weir_place *plans,
+                               const struct weir_plan *plan, const struct weir_place *limit,
+                               const struct weir_windows *windows, struct weir_limit_rule *rule)
 {
+    const struct weir_calendar *calendar = NULL;
     const struct weir_place at = weir_place_member(plans, plan->name);
     const struct weir_plan_rate *found = find_rate(plan, rule->name);
     if (found == NULL)
@@ -184,26 +188,34 @@ static enum weir_code check_plan(const struct weir_reader *reader, const struct 
         return WEIR_OK;
 
     const struct weir_place rate = weir_place_member(&at, rule->name);
-    if (rule->algorithm == WEIR_FIXED_WINDOW && found->rate.burst != found->rate.limit)
-        return weir_refuse(
-            reader, &rate, WEIR_E_VALUE,
-            "\"burst\" is for gcra, and the limit \"%s\" is a fixed-window; leave it "
-            "out.",
-            rule->name);
-    return is_on_calendar ? weir_check_calendar(reader, &rate, found->rate.window_us) : WEIR_OK;
+    if (!weir_has_burst(rule->algorithm) && found->rate.burst != found->rate.limit)
+        return weir_refuse(reader, &rate, WEIR_E_VALUE, WEIR_NO_BURST_IN_PLAN, rule->name,
+                           weir_algorithm_word(rule->algorithm));
+    enum weir_code code =
+        weir_find_calendar(reader, &rate, windows, found->rate.window_us, found->months, &calendar);
+    if (calendar != NULL)
+        rule->plan_calendars[plan->index] = calendar;
+    return code;
 }
 
-enum weir_code weir_check_plans(const struct weir_reader *reader, const struct weir_place *limit,
-                                const struct weir_limit_rule *rule, bool is_on_calendar)
+enum weir_code weir_set_plans(const struct weir_reader *reader, const struct weir_place *limit,
+                              const struct weir_windows *windows, struct weir_limit_rule *rule)
 {
     const struct weir_policy *policy = reader->policy;
     const struct weir_place plans = weir_place_member(reader->root, "plans");
     const struct weir_place rate = weir_place_member(limit, "rate");
     enum weir_code code = WEIR_OK;
+    rule->source = WEIR_RATE_PLAN;
     if (policy->plan_count == 0)
         return weir_refuse(reader, &rate, WEIR_E_REFERENCE,
                            "The value is \"plan\", but there are no \"plans\" to take it from.");
+    if (windows->zone != NULL) {
+        rule->plan_calendars = weir_arena_array(reader->policy->arena, policy->plan_count,
+                                                sizeof(const struct weir_calendar *));
+        if (rule->plan_calendars == NULL)
+            return weir_refuse_memory(reader);
+    }
     for (size_t i = 0; i < policy->plan_count && code == WEIR_OK; i++)
-        code = check_plan(reader, &plans, &policy->plans[i], limit, rule, is_on_calendar);
+        code = set_plan(reader, &plans, &policy->plans[i], limit, windows, rule);
     return code;
 }

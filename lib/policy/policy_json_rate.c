@@ -28,18 +28,21 @@ enum weir_code weir_read_burst(struct weir_reader *reader, const struct weir_pla
     return weir_read_integer(reader, place, 1, WEIR_UNITS_MAX, into);
 }
 
-enum weir_code weir_check_calendar(const struct weir_reader *reader, const struct weir_place *place,
-                                   uint64_t window_us)
+const char *weir_algorithm_word(enum weir_algorithm algorithm)
 {
-    if (WEIR_DAY_US % window_us == 0)
-        return WEIR_OK;
-    if (window_us % WEIR_WEEK_US == 0 || window_us % WEIR_YEAR_US == 0)
-        return weir_refuse(reader, place, WEIR_E_NOT_YET,
-                           "Weeks and years on the calendar arrive with a later version; use "
-                           "windows of whole days, or leave out \"calendar\".");
-    if (window_us % WEIR_DAY_US == 0)
-        return WEIR_OK;
-    return weir_refuse(reader, place, WEIR_E_VALUE,
-                       "The window divides no day, so it cannot start at midnight; wanted is one "
-                       "that does, whole days, or no \"calendar\".");
+    switch (algorithm) {
+    case WEIR_GCRA:
+        return "gcra";
+    case WEIR_TOKEN_BUCKET:
+        return "token-bucket";
+    case WEIR_LEAKY_BUCKET:
+        return "leaky-bucket";
+    case WEIR_FIXED_WINDOW:
+        return "fixed-window";
+    case WEIR_SLIDING_COUNTER:
+        return "sliding-counter";
+    case WEIR_SLIDING_LOG:
+        return "sliding-log";
+    }
+    return "?";
 }

@@ -47,6 +47,16 @@ static const struct {
     { "w", "week" },          { "y", "year" },
     { "msec", "ms" },         { "millisecond", "ms" },
     { "milliseconds", "ms" }, { "fortnight", "2weeks" },
+    { "mon", "month" },       { "quarter", "3months" },
+};
+
+/* The most that so many months last, wherever they begin and whatever day they start on. Only
+ * windows that divide a year start in the same months each year. */
+static const struct {
+    unsigned months;
+    uint64_t days;
+} month_windows[] = {
+    { 1, 31 }, { 2, 62 }, { 3, 92 }, { 4, 123 }, { 6, 184 }, { 12, 366 },
 };
 
 static const char *const rate_examples = "\"100/minute\", \"10/15minutes\", \"5/250ms\", \"plan\" "
@@ -113,8 +123,8 @@ static enum weir_code refuse_number(struct weir_text number, const char *path,
 
 static const char *meant_unit(struct weir_text name)
 {
-    static const char *const names[] = { "ms",   "second", "minute",  "hour",   "day",
-                                         "week", "year",   "seconds", "minutes" };
+    static const char *const names[] = { "ms",    "second", "minute",  "hour",    "day",   "week",
+                                         "month", "year",   "seconds", "minutes", "months" };
     for (size_t i = 0; i < COUNT_OF(other_names); i++)
         if (weir_text_equal_fold(name, weir_text_from(other_names[i].name)))
             return other_names[i].meant;
@@ -130,7 +140,7 @@ static enum weir_code refuse_unit(struct weir_text name, const char *path, struc
                               meant);
     return weir_error_set(error, WEIR_E_VALUE, path,
                           "\"%.*s\" is no unit of time; wanted is ms, second, minute, hour, day, "
-                          "week or year, with or without a number before it.",
+                          "week, month or year, with or without a number before it.",
                           SHOWN(name));
 }
 
@@ -146,7 +156,25 @@ static const struct unit *find_rate_unit(struct weir_text name)
     return find_unit(rate_units, COUNT_OF(rate_units), singular);
 }
 
-/* "minute", "15minutes", "250ms" */
+/* `text` is the window as it is written. */
+static enum weir_code read_months(struct weir_text text, uint64_t number,
+                                  struct weir_written_rate *rate, const char *path,
+                                  struct weir_error *error)
+{
+    for (size_t i = 0; i < COUNT_OF(month_windows); i++) {
+        if (month_windows[i].months != number)
+            continue;
+        rate->months = month_windows[i].months;
+        rate->window_us = month_windows[i].days * WEIR_DAY_US;
+        return WEIR_OK;
+    }
+    return weir_error_set(error, WEIR_E_VALUE, path,
+                          "\"%.*s\" does not divide a year; wanted is month, 2months, 3months, "
+                          "4months, 6months or 12months.",
+                          SHOWN(text));
+}
+
+/* "minute", "15minutes", "250ms", "month" */
 static enum weir_code read_window(struct weir_text text, struct weir_written_rate *rate,
                                   const char *path, struct weir_error *error)
 {
@@ -156,9 +184,7 @@ static enum weir_code read_window(struct weir_text text, struct weir_written_rat
     if (digits.length > 0 && !weir_text_to_number(digits, &number))
         number = UINT64_MAX;
     if (is_month(name))
-        return weir_error_set(error, WEIR_E_NOT_YET, path,
-                              "Months, which differ in length, arrive with calendars in a later "
-                              "version; \"30days\" is a window of fixed length.");
+        return read_months(text, number, rate, path, error);
     const struct unit *unit = find_rate_unit(name);
     if (unit == NULL)
         return refuse_unit(name, path, error);
@@ -207,19 +233,42 @@ enum weir_code weir_rate_parse(struct weir_text text, struct weir_written_rate *
     return code;
 }
 
-void weir_rate_print(const struct weir_rate *rate, struct weir_buffer *buffer)
+static void put_window(uint64_t number, const struct unit *unit, struct weir_buffer *buffer)
 {
+    if (number != 1)
+        weir_buffer_put_number(buffer, number);
+    weir_buffer_put_string(buffer, unit->name);
+    if (number != 1 && unit->size >= UINT64_C(1000000))
+        weir_buffer_put_char(buffer, 's');
+}
+
+static void put_numbers(const struct weir_written_rate *rate, struct weir_buffer *buffer)
+{
+    static const struct unit month = { "month", 31 * WEIR_DAY_US };
     struct unit unit = { "us", 1 };
     for (size_t i = 0; i < COUNT_OF(rate_units) && unit.size == 1; i++)
         if (rate->window_us % rate_units[i].size == 0)
             unit = rate_units[i];
 
-    uint64_t number = rate->window_us / unit.size;
     weir_buffer_put_number(buffer, rate->limit);
     weir_buffer_put_char(buffer, '/');
-    if (number != 1)
-        weir_buffer_put_number(buffer, number);
-    weir_buffer_put_string(buffer, unit.name);
-    if (number != 1 && unit.size >= UINT64_C(1000000))
-        weir_buffer_put_char(buffer, 's');
+    if (rate->months > 0)
+        put_window(rate->months, &month, buffer);
+    else
+        put_window(rate->window_us / unit.size, &unit, buffer);
+}
+
+void weir_rate_print(const struct weir_written_rate *rate, struct weir_buffer *buffer)
+{
+    switch (rate->kind) {
+    case WEIR_WRITTEN_NUMBERS:
+        put_numbers(rate, buffer);
+        break;
+    case WEIR_WRITTEN_PLAN:
+        weir_buffer_put_string(buffer, "plan");
+        break;
+    case WEIR_WRITTEN_UNLIMITED:
+        weir_buffer_put_string(buffer, "unlimited");
+        break;
+    }
 }

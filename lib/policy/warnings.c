@@ -9,6 +9,7 @@
 #define WARNINGS_MAX   100
 #define LONG_WINDOW_US (UINT64_C(3600) * 1000000)
 #define PATH_BYTES     160
+#define LOG_UNITS_MAX  10000
 
 /* False: memory ran out. What is above WARNINGS_MAX is left out. */
 static bool add(struct weir_policy *policy, enum weir_code code, const char *path,
@@ -81,21 +82,21 @@ static bool warn_of_open(struct weir_policy *policy, const struct weir_ruleset *
 static bool least_capacity(const struct weir_policy *policy, const struct weir_limit_rule *limit,
                            uint64_t *capacity, const char **plan)
 {
-    struct weir_rate rate;
+    struct weir_limit_numbers numbers;
     bool is_found = false;
     if (limit->source != WEIR_RATE_PLAN) {
         *plan = NULL;
-        is_found = weir_limit_rate_in(limit, NULL, &rate) && rate.burst > 0;
+        is_found = weir_limit_rate_in(limit, NULL, &numbers) && numbers.rate.burst > 0;
         if (is_found)
-            *capacity = rate.burst;
+            *capacity = numbers.rate.burst;
         return is_found;
     }
     for (size_t i = 0; i < policy->plan_count; i++) {
-        if (!weir_limit_rate_in(limit, &policy->plans[i], &rate) || rate.burst == 0
-            || (is_found && rate.burst >= *capacity))
+        if (!weir_limit_rate_in(limit, &policy->plans[i], &numbers) || numbers.rate.burst == 0
+            || (is_found && numbers.rate.burst >= *capacity))
             continue;
         is_found = true;
-        *capacity = rate.burst;
+        *capacity = numbers.rate.burst;
         *plan = policy->plans[i].name;
     }
     return is_found;
@@ -168,19 +169,34 @@ struct numbers {
 static void read_numbers(const struct weir_ruleset *ruleset, const struct weir_plan *plan,
                          struct numbers *numbers)
 {
-    for (size_t i = 0; i < ruleset->limit_count; i++)
-        if (!weir_limit_rate_in(&ruleset->limits[i], plan, &numbers->rates[i]))
-            numbers->rates[i] = (struct weir_rate){ .window_us = 0 };
+    for (size_t i = 0; i < ruleset->limit_count; i++) {
+        struct weir_limit_numbers found;
+        bool limits = weir_limit_rate_in(&ruleset->limits[i], plan, &found);
+        numbers->rates[i] = limits ? found.rate : (struct weir_rate){ .window_us = 0 };
+    }
+}
+
+/* What can be spent at once: of a leaky bucket no more than moves up within the longest wait. */
+static uint64_t spent_at_once(const struct weir_limit_rule *limit, const struct weir_rate *rate)
+{
+    if (limit->algorithm != WEIR_LEAKY_BUCKET || limit->max_wait_us == 0 || rate->limit == 0)
+        return rate->burst;
+    /* No overflow: a minute in parts of at most 10^9, and a window at most. */
+    uint64_t interval_parts = rate->interval_us * rate->parts + rate->interval_part;
+    uint64_t places = limit->max_wait_us * rate->parts / interval_parts + 1;
+    return places < rate->burst ? places : rate->burst;
 }
 
 /* A limit is fine with a short one beside it, or when it holds only a part of what its window
  * brings. */
-static bool is_alone(const struct numbers *numbers, size_t count, size_t index)
+static bool is_alone(const struct weir_ruleset *ruleset, const struct numbers *numbers,
+                     size_t index)
 {
     const struct weir_rate *rate = &numbers->rates[index];
-    if (rate->window_us < LONG_WINDOW_US || rate->limit <= 1 || rate->burst <= rate->limit / 10)
+    if (rate->window_us < LONG_WINDOW_US || rate->limit <= 1
+        || spent_at_once(&ruleset->limits[index], rate) <= rate->limit / 10)
         return false;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < ruleset->limit_count; i++)
         if (numbers->rates[i].window_us > 0 && numbers->rates[i].window_us <= rate->window_us / 10)
             return false;
     return true;
@@ -192,7 +208,7 @@ static void note_alone(const struct weir_ruleset *ruleset, const struct weir_pla
     struct numbers numbers;
     read_numbers(ruleset, plan, &numbers);
     for (size_t i = 0; i < ruleset->limit_count; i++)
-        alone[i] = alone[i] || is_alone(&numbers, ruleset->limit_count, i);
+        alone[i] = alone[i] || is_alone(ruleset, &numbers, i);
 }
 
 static bool warn_of_windows(struct weir_policy *policy, const struct weir_ruleset *ruleset)
@@ -212,6 +228,72 @@ static bool warn_of_windows(struct weir_policy *policy, const struct weir_rulese
                      "an hour or more; add a limit of a tenth of its window or less, or give it a "
                      "small \"burst\".",
                      ruleset->limits[i].name);
+    }
+    return ok;
+}
+
+/* what costs more, or holds less, than it seems */
+
+/* The numbers of a limit that the plan at `index` gives; false where it does not limit. A limit that
+ * takes nothing from plans has its own at 0. */
+static bool numbers_at(const struct weir_policy *policy, const struct weir_limit_rule *limit,
+                       size_t index, struct weir_limit_numbers *numbers)
+{
+    bool is_planned = limit->source == WEIR_RATE_PLAN;
+    return weir_limit_rate_in(limit, is_planned ? &policy->plans[index] : NULL, numbers);
+}
+
+static size_t numbers_count(const struct weir_policy *policy, const struct weir_limit_rule *limit)
+{
+    return limit->source == WEIR_RATE_PLAN ? policy->plan_count : 1;
+}
+
+static bool warn_of_log(struct weir_policy *policy, const struct weir_limit_rule *limit,
+                        const char *path)
+{
+    struct weir_limit_numbers numbers;
+    uint64_t most = 0;
+    for (size_t i = 0; i < numbers_count(policy, limit); i++)
+        if (numbers_at(policy, limit, i, &numbers) && numbers.rate.limit > most)
+            most = numbers.rate.limit;
+    if (limit->algorithm != WEIR_SLIDING_LOG || most <= LOG_UNITS_MAX)
+        return true;
+    return add(policy, WEIR_W_LARGE_LOG, path,
+               "The log of the limit \"%s\" keeps up to %llu entries for each key; use "
+               "sliding-counter, which keeps two numbers and is near enough, or gcra, which keeps "
+               "one and is exact.",
+               limit->name, (unsigned long long)most);
+}
+
+/* A burst of the limit's own number was most likely not chosen, so it is none that misleads. */
+static bool warn_of_queue(struct weir_policy *policy, const struct weir_limit_rule *limit,
+                          const char *path)
+{
+    for (size_t i = 0; i < numbers_count(policy, limit); i++) {
+        struct weir_limit_numbers numbers;
+        if (limit->algorithm != WEIR_LEAKY_BUCKET || !numbers_at(policy, limit, i, &numbers)
+            || numbers.rate.burst == numbers.rate.limit)
+            continue;
+        uint64_t places = spent_at_once(limit, &numbers.rate);
+        if (places < numbers.rate.burst)
+            return add(policy, WEIR_W_QUEUE_OUT_OF_REACH, path,
+                       "The queue of the limit \"%s\" has %llu places, and who comes behind the "
+                       "first %llu would wait longer than \"max_wait\" allows and is refused; "
+                       "lower \"burst\", or raise \"max_wait\".",
+                       limit->name, (unsigned long long)numbers.rate.burst,
+                       (unsigned long long)places);
+    }
+    return true;
+}
+
+static bool warn_of_algorithms(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    bool ok = true;
+    for (size_t i = 0; i < ruleset->limit_count && ok; i++) {
+        snprintf(path, sizeof path, "/policies/%s/limits/%zu/algorithm", ruleset->name, i);
+        ok = warn_of_log(policy, &ruleset->limits[i], path)
+             && warn_of_queue(policy, &ruleset->limits[i], path);
     }
     return ok;
 }
@@ -343,7 +425,8 @@ static bool warn_of_rulesets(struct weir_policy *policy)
     bool ok = true;
     for (size_t i = 0; i < policy->ruleset_count && ok; i++) {
         const struct weir_ruleset *ruleset = &policy->rulesets[i];
-        ok = warn_of_open(policy, ruleset) && warn_of_windows(policy, ruleset);
+        ok = warn_of_open(policy, ruleset) && warn_of_windows(policy, ruleset)
+             && warn_of_algorithms(policy, ruleset);
         for (size_t j = 0; j < ruleset->limit_count && ok; j++)
             ok = warn_of_costs(policy, ruleset, &ruleset->limits[j]);
     }

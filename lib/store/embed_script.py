@@ -1,29 +1,35 @@
-"""Writes a Lua script as a C array: embed_script.py NAME CLOCK.lua CHECK.lua OUTPUT.h
+"""Writes pieces of Lua as C arrays: embed_script.py OUTPUT.h FILE.lua ...
 
-A line "-- include: FILE" becomes that file, found beside CHECK.lua; "redis_clock.lua" becomes
-CLOCK.lua. Comments, blank lines and indentation stay behind: Redis keeps the script for good.
+Each line "-- section: NAME" in a file redis_WHAT.lua begins an array weir_lua_WHAT_NAME. Comments,
+blank lines and indentation stay behind: Redis keeps scripts for good.
 """
 import pathlib
 import sys
 
 
-def lines_of(path, clock):
+def sections_of(path):
+    name, sections = None, {}
     for line in path.read_text(encoding="utf-8").splitlines():
         text = line.strip()
-        if text.startswith("-- include: "):
-            wanted = text.removeprefix("-- include: ")
-            yield from lines_of(clock if wanted == "redis_clock.lua" else path.parent / wanted, clock)
+        if text.startswith("-- section: "):
+            name = text.removeprefix("-- section: ")
+            sections[name] = ""
         elif text and not text.startswith("--"):
-            yield text.split(" -- ")[0]
+            sections[name] += text.split(" -- ")[0].rstrip() + "\n"
+    return sections
+
+
+def array(name, text):
+    data = text.encode("ascii")
+    rows = [", ".join(map(str, data[at:at + 20])) for at in range(0, len(data), 20)]
+    return f"static const char {name}[] = {{\n    " + ",\n    ".join(rows) + ", 0\n};\n"
 
 
 def main():
-    name, clock, check, output = sys.argv[1:]
-    lines = lines_of(pathlib.Path(check), pathlib.Path(clock))
-    script = "".join(line + "\n" for line in lines).encode("ascii")
-    rows = [", ".join(map(str, script[at:at + 20])) for at in range(0, len(script), 20)]
-    text = ",\n    ".join(rows)
-    pathlib.Path(output).write_text(f"static const char {name}[] = {{\n    {text}, 0\n}};\n")
+    output, files = sys.argv[1], map(pathlib.Path, sys.argv[2:])
+    arrays = [array(f"weir_lua_{path.stem.removeprefix('redis_')}_{name}", text)
+              for path in files for name, text in sections_of(path).items()]
+    pathlib.Path(output).write_text("\n".join(arrays))
 
 
 main()

@@ -9,8 +9,7 @@
 
 #include "base/hash.h"
 #include "base/options.h"
-#include "limit/algorithm.h"
-#include "store/memory_table.h"
+#include "store/memory_plan.h"
 #include "store/steady_clock.h"
 
 #define SHARDS 128
@@ -27,23 +26,17 @@ struct memory {
     bool clock_is_ready;
     unsigned char hash_key[crypto_shorthash_KEYBYTES];
     struct weir_memory_table table; /* segment i belongs to shard i % SHARDS */
+    struct weir_memory_rings rings; /* a ring's lock is that of its key's segment */
+    pthread_mutex_t sharing;        /* taken before that of any shard */
+    bool sharing_is_ready;
+    atomic_bool has_logs; /* the table has left half of the memory to them */
 };
 
-/* One limit of a plan under way. */
-struct part {
-    const struct weir_spend *spend;
-    uint64_t hash;
-    struct weir_memory_entry entry; /* as it is kept now; expires_us 0: there is none */
-    struct weir_decision_step step;
-};
-
-struct plan {
-    struct part parts[WEIR_CHECK_LIMITS];
-    size_t count;
+/* A plan, and the shards to lock for it. */
+struct locked_plan {
+    struct weir_memory_plan plan;
     size_t shards[WEIR_CHECK_LIMITS]; /* in the order they are locked in */
     size_t shard_count;
-    bool allowed;
-    uint64_t now_us;
 };
 
 /* where a key is */
@@ -67,123 +60,92 @@ static size_t shard_of(size_t segment)
 /* locking */
 
 /* Adds a shard in its place, once: whoever locks several does so in rising order. */
-static void plan_shard(struct plan *plan, size_t shard)
+static void add_shard(struct locked_plan *locked, size_t shard)
 {
-    size_t at = plan->shard_count;
-    while (at > 0 && plan->shards[at - 1] > shard)
+    size_t at = locked->shard_count;
+    while (at > 0 && locked->shards[at - 1] > shard)
         at--;
-    if (at > 0 && plan->shards[at - 1] == shard)
+    if (at > 0 && locked->shards[at - 1] == shard)
         return;
-    memmove(&plan->shards[at + 1], &plan->shards[at],
-            (plan->shard_count - at) * sizeof plan->shards[0]);
-    plan->shards[at] = shard;
-    plan->shard_count++;
+    memmove(&locked->shards[at + 1], &locked->shards[at],
+            (locked->shard_count - at) * sizeof locked->shards[0]);
+    locked->shards[at] = shard;
+    locked->shard_count++;
 }
 
-static void plan_lock(struct memory *memory, const struct plan *plan)
+static void lock_shards(struct memory *memory, const struct locked_plan *locked)
 {
-    for (size_t i = 0; i < plan->shard_count; i++)
-        pthread_mutex_lock(&memory->shards[plan->shards[i]].mutex);
+    for (size_t i = 0; i < locked->shard_count; i++)
+        pthread_mutex_lock(&memory->shards[locked->shards[i]].mutex);
 }
 
-static void plan_unlock(struct memory *memory, const struct plan *plan)
+static void unlock_shards(struct memory *memory, const struct locked_plan *locked)
 {
-    for (size_t i = plan->shard_count; i > 0; i--)
-        pthread_mutex_unlock(&memory->shards[plan->shards[i - 1]].mutex);
+    for (size_t i = locked->shard_count; i > 0; i--)
+        pthread_mutex_unlock(&memory->shards[locked->shards[i - 1]].mutex);
 }
 
-/* deciding */
+/* sharing the memory */
 
-static void plan_find(const struct memory *memory, struct plan *plan,
+/* Logs are to have half of it, so the table does with the other half from now on. Mostly it has not
+ * grown that far; if it has, this takes some milliseconds, once. */
+static void share_memory(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->sharing);
+    if (!atomic_load_explicit(&memory->has_logs, memory_order_relaxed)) {
+        weir_table_set_half(&memory->table);
+        for (size_t i = 0; i < memory->table.segment_count; i++) {
+            pthread_mutex_t *mutex = &memory->shards[shard_of(i)].mutex;
+            pthread_mutex_lock(mutex);
+            weir_table_halve(&memory->table, i, weir_steady_clock_now_us(&memory->clock));
+            pthread_mutex_unlock(mutex);
+        }
+        weir_table_return_pages(&memory->table);
+        atomic_store_explicit(&memory->has_logs, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&memory->sharing);
+}
+
+/* carrying out a check */
+
+static void find_keys(struct memory *memory, struct locked_plan *locked,
                       const struct weir_check *check)
 {
-    plan->count = check->count;
-    plan->shard_count = 0;
+    struct weir_memory_plan *plan = &locked->plan;
+    plan->table = &memory->table;
+    plan->rings = &memory->rings;
+    plan->count = plan->keep.count = check->count;
+    locked->shard_count = 0;
     for (size_t i = 0; i < check->count; i++) {
-        struct part *part = &plan->parts[i];
-        part->spend = &check->spends[i];
-        part->hash = hash_of(memory, part->spend->key, part->spend->key_length);
-        weir_table_prefetch(&memory->table, part->hash);
-        plan_shard(plan, shard_of(weir_table_segment(&memory->table, part->hash)));
+        const struct weir_spend *spend = &check->spends[i];
+        uint64_t hash = hash_of(memory, spend->key, spend->key_length);
+        plan->parts[i].spend = spend;
+        plan->parts[i].hash = plan->keep.hashes[i] = hash;
+        weir_table_prefetch(&memory->table, hash);
+        add_shard(locked, shard_of(weir_table_segment(&memory->table, hash)));
+        if (spend->algorithm == WEIR_SLIDING_LOG
+            && !atomic_load_explicit(&memory->has_logs, memory_order_acquire))
+            share_memory(memory);
     }
 }
 
-static void part_decide(const struct memory *memory, struct part *part, uint64_t now_us)
+/* False: a log has no room to grow. */
+static bool carry_out(struct weir_memory_plan *plan, const struct weir_check *check)
 {
-    const struct weir_memory_entry *entry = weir_table_find(&memory->table, part->hash, now_us);
-    part->entry = entry != NULL ? *entry : (struct weir_memory_entry){ .hash = part->hash };
-    struct weir_state state = { part->entry.first, part->entry.second };
-    part->step = weir_decide(part->spend, state, now_us);
-}
-
-static void plan_decide(const struct memory *memory, struct plan *plan)
-{
-    plan->allowed = true;
-    for (size_t i = 0; i < plan->count; i++) {
-        struct part *part = &plan->parts[i];
-        part_decide(memory, part, plan->now_us);
-        plan->allowed = plan->allowed && part->step.answer.allowed;
+    switch (check->operation) {
+    case WEIR_SPEND:
+        return weir_memory_plan_spend(plan);
+    case WEIR_SETTLE:
+        weir_memory_plan_settle(plan);
+        break;
+    case WEIR_RESET:
+        weir_memory_plan_reset(plan);
+        break;
+    case WEIR_BLOCK:
+        weir_memory_plan_block(plan, check->block_us);
+        break;
     }
-}
-
-/* keeping */
-
-static bool is_changed(const struct part *part)
-{
-    return part->step.state.first != part->entry.first
-           || part->step.state.second != part->entry.second;
-}
-
-/* Whether the key is one that a flood of others must not forgive. A look and a cost that never fits
- * say nothing about that. */
-static bool refuses_after(const struct part *part)
-{
-    const struct weir_answer *answer = &part->step.answer;
-    if (answer->impossible || part->spend->cost == 0)
-        return part->entry.refuses;
-    return !answer->allowed;
-}
-
-static void part_keep(struct memory *memory, const struct part *part, uint64_t now_us,
-                      const struct weir_keep *keep)
-{
-    struct weir_memory_entry entry = part->entry;
-    entry.refuses = refuses_after(part);
-    /* A refusal and a look leave the state and its expiry alone. */
-    if (is_changed(part)) {
-        entry.first = part->step.state.first;
-        entry.second = (uint32_t)part->step.state.second;
-        entry.expires_us = part->step.expires_us;
-    }
-    if (entry.expires_us > now_us)
-        weir_table_put(&memory->table, &entry, now_us, keep);
-}
-
-/* Writes all parts, or after a refusal those that spent nothing anyhow: their state is as it was,
- * or put right, and they are remembered as in use and as refusing. */
-static void plan_keep(struct memory *memory, const struct plan *plan)
-{
-    struct weir_keep keep = { .count = plan->count };
-    for (size_t i = 0; i < plan->count; i++)
-        keep.hashes[i] = plan->parts[i].hash;
-
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct part *part = &plan->parts[i];
-        bool spends = part->step.answer.allowed && part->spend->cost > 0;
-        if (plan->allowed || !spends)
-            part_keep(memory, part, plan->now_us, &keep);
-    }
-}
-
-/* Where another limit refused, this one has spent nothing, and says what it holds. */
-static struct weir_answer plan_answer(const struct plan *plan, const struct part *part)
-{
-    if (plan->allowed || !part->step.answer.allowed)
-        return part->step.answer;
-    struct weir_spend look = *part->spend;
-    look.cost = 0;
-    const struct weir_state state = { part->entry.first, part->entry.second };
-    return weir_decide(&look, state, plan->now_us).answer;
+    return true;
 }
 
 static void fail(struct weir_check *check, const char *why)
@@ -203,17 +165,20 @@ static void memory_submit(void *self, struct weir_check *check)
         return;
     }
 
-    struct plan plan;
-    plan_find(memory, &plan, check);
-    plan_lock(memory, &plan);
+    struct locked_plan locked;
+    find_keys(memory, &locked, check);
+    lock_shards(memory, &locked);
     /* The time is read under the locks, so that for each key it only goes forward. */
-    plan.now_us = weir_steady_clock_now_us(&memory->clock);
-    plan_decide(memory, &plan);
-    plan_keep(memory, &plan);
-    plan_unlock(memory, &plan);
+    check->now_us = locked.plan.now_us = weir_steady_clock_now_us(&memory->clock);
+    bool is_done = carry_out(&locked.plan, check);
+    unlock_shards(memory, &locked);
+    if (!is_done) {
+        fail(check, "the memory store has no room for a sliding log");
+        return;
+    }
 
-    for (size_t i = 0; i < plan.count; i++)
-        check->answers[i] = plan_answer(&plan, &plan.parts[i]);
+    for (size_t i = 0; i < check->count && check->operation == WEIR_SPEND; i++)
+        check->answers[i] = locked.plan.parts[i].answer;
     check->result = WEIR_STORE_ANSWERED;
     check->why[0] = '\0';
     check->done(check);
@@ -227,6 +192,8 @@ static void memory_free(void *self)
     weir_table_finish(&memory->table);
     for (size_t i = 0; i < memory->shards_ready; i++)
         pthread_mutex_destroy(&memory->shards[i].mutex);
+    if (memory->sharing_is_ready)
+        pthread_mutex_destroy(&memory->sharing);
     if (memory->clock_is_ready)
         weir_steady_clock_finish(&memory->clock);
     sodium_memzero(memory->hash_key, sizeof memory->hash_key);
@@ -251,12 +218,19 @@ static enum weir_code memory_init(struct memory *memory, const struct weir_store
     while (memory->shards_ready < SHARDS
            && pthread_mutex_init(&memory->shards[memory->shards_ready].mutex, NULL) == 0)
         memory->shards_ready++;
+    memory->sharing_is_ready = pthread_mutex_init(&memory->sharing, NULL) == 0;
     memory->clock_is_ready = weir_steady_clock_init(&memory->clock, options->clock);
-    if (memory->shards_ready < SHARDS || !memory->clock_is_ready)
+    if (memory->shards_ready < SHARDS || !memory->sharing_is_ready || !memory->clock_is_ready)
         return weir_error_set(error, WEIR_E_SYSTEM, NULL, "The system has no mutex to give.");
 
-    if (!weir_table_init(&memory->table, options->memory_bytes - sizeof *memory))
+    uint64_t budget_bytes = options->memory_bytes - sizeof *memory;
+    if (!weir_table_init(&memory->table, budget_bytes))
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    memory->rings.table = &memory->table;
+    memory->rings.stride = SHARDS;
+    memory->rings.most_bytes = (size_t)(budget_bytes / 2);
+    memory->table.give_ring = weir_rings_give;
+    memory->table.owner = &memory->rings;
     return WEIR_OK;
 }
 
@@ -321,7 +295,7 @@ size_t weir_memory_keys(struct weir_store *store)
 size_t weir_memory_bytes(struct weir_store *store)
 {
     struct memory *memory = store->self;
-    size_t bytes = sizeof *memory;
+    size_t bytes = sizeof *memory + atomic_load(&memory->rings.bytes);
     for (size_t i = 0; i < memory->table.segment_count; i++) {
         pthread_mutex_lock(mutex_of(memory, i));
         bytes += weir_table_bytes(&memory->table, i);
@@ -338,7 +312,7 @@ uint64_t weir_memory_ttl_us(struct weir_store *store, const char *key, size_t ke
     pthread_mutex_lock(mutex);
     uint64_t now_us = weir_steady_clock_now_us(&memory->clock);
     const struct weir_memory_entry *entry = weir_table_find(&memory->table, hash, now_us);
-    uint64_t ttl_us = entry == NULL ? 0 : entry->expires_us - now_us;
+    uint64_t ttl_us = entry == NULL ? 0 : weir_entry_expires_us(entry) - now_us;
     pthread_mutex_unlock(mutex);
     return ttl_us;
 }

@@ -22,6 +22,7 @@ static_assert(CHUNK_PLACES * 3 / 4 > 8, "the smallest segment holds a whole plan
 
 /* One segment, as the functions below need it. */
 struct view {
+    const struct weir_memory_table *table;
     struct weir_segment *segment;
     struct weir_memory_entry *entries; /* its first place */
     size_t places;
@@ -36,7 +37,8 @@ static struct view view_of(const struct weir_memory_table *table, size_t index)
 {
     struct weir_segment *segment = &table->segments[index];
     size_t first = index / GROUP_SEGMENTS * GROUP_PLACES + index % GROUP_SEGMENTS * CHUNK_PLACES;
-    return (struct view){ segment, &table->entries[first], chunks_of(segment) * CHUNK_PLACES };
+    return (struct view){ table, segment, &table->entries[first],
+                          chunks_of(segment) * CHUNK_PLACES };
 }
 
 static struct weir_memory_entry *entry_at(const struct view *view, size_t place)
@@ -51,12 +53,12 @@ static size_t place_after(const struct view *view, size_t place)
 
 static bool is_live(const struct weir_memory_entry *entry, uint64_t now_us)
 {
-    return entry->expires_us > now_us;
+    return weir_entry_expires_us(entry) > now_us;
 }
 
 static bool is_empty(const struct weir_memory_entry *entry)
 {
-    return entry->expires_us == 0;
+    return entry->expires_ms == 0;
 }
 
 /* The first place of a cache line, so that a short search stays in it. */
@@ -67,9 +69,14 @@ static size_t home_of(const struct view *view, uint64_t hash)
 }
 
 /* Searching ends at an empty place; with a quarter of them empty it ends soon. */
-static size_t most_taken(const struct view *view)
+static size_t most_taken(size_t places)
 {
-    return view->places - view->places / 4;
+    return places - places / 4;
+}
+
+static size_t most_chunks(const struct view *view)
+{
+    return atomic_load_explicit(&view->table->most_chunks, memory_order_relaxed);
 }
 
 /* The place of `hash`, or the empty place where the search for it ends. */
@@ -86,6 +93,14 @@ static size_t search(const struct view *view, uint64_t hash)
 
 /* making room */
 
+/* An entry is about to be forgotten or overwritten. */
+static void release(const struct view *view, const struct weir_memory_entry *entry)
+{
+    struct weir_ring *ring = weir_entry_ring(entry);
+    if (ring != NULL)
+        view->table->give_ring(view->table->owner, ring);
+}
+
 static size_t count_live(const struct view *view, uint64_t now_us)
 {
     size_t live = 0;
@@ -95,11 +110,11 @@ static size_t count_live(const struct view *view, uint64_t now_us)
 }
 
 /* Chunks for what there is and half a chunk more. */
-static size_t wanted_chunks(size_t live)
+static size_t wanted_chunks(size_t live, size_t most)
 {
     size_t places = (live + CHUNK_PLACES / 2) * 4 / 3;
     size_t chunks = (places + CHUNK_PLACES - 1) / CHUNK_PLACES;
-    return chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+    return chunks < most ? chunks : most;
 }
 
 /* Takes all that is live out and puts it back into `chunks` of places. */
@@ -111,8 +126,11 @@ static void rebuild(struct view *view, size_t chunks, uint64_t now_us)
     for (size_t i = 0; i < view->places; i++) {
         struct weir_memory_entry *entry = entry_at(view, i);
         if (is_live(entry, now_us)) {
-            soonest_us = entry->expires_us < soonest_us ? entry->expires_us : soonest_us;
+            uint64_t expires_us = weir_entry_expires_us(entry);
+            soonest_us = expires_us < soonest_us ? expires_us : soonest_us;
             kept[count++] = *entry;
+        } else {
+            release(view, entry);
         }
         *entry = (struct weir_memory_entry){ 0 };
     }
@@ -131,10 +149,11 @@ static bool may_move(size_t hole, size_t home, size_t place)
     return hole <= place ? home <= hole || home > place : home <= hole && home > place;
 }
 
-/* Empties a place and moves up those behind it that were pushed off it, so that every search still
- * ends where it should (Knuth, The Art of Computer Programming 3, algorithm 6.4 R). */
+/* Forgets the entry at a place, and moves up those behind it that were pushed off it, so that every
+ * search still ends where it should (Knuth, The Art of Computer Programming 3, algorithm 6.4 R). */
 static void empty_place(const struct view *view, size_t hole)
 {
+    release(view, entry_at(view, hole));
     for (size_t place = place_after(view, hole); !is_empty(entry_at(view, place));
          place = place_after(view, place)) {
         if (!may_move(hole, home_of(view, entry_at(view, place)->hash), place))
@@ -160,8 +179,8 @@ static uint64_t worth_of(const struct view *view, const struct weir_memory_entry
 {
     if (is_empty(entry))
         return UINT64_MAX;
-    uint32_t age = (view->segment->tick - entry->used_at) & INT32_MAX;
-    return entry->refuses ? entry->expires_us | UINT64_C(1) << 63 : (uint64_t)INT32_MAX - age;
+    uint32_t age = (view->segment->tick - (uint32_t)entry->used_at) & WEIR_TICK_MASK;
+    return entry->refuses ? entry->expires_ms | UINT64_C(1) << 63 : WEIR_TICK_MASK - age;
 }
 
 /* A full segment has far more keys than a plan, so there is always one to lose. */
@@ -182,16 +201,110 @@ static void evict_one(const struct view *view, const struct weir_keep *keep)
 
 static void make_room(struct view *view, uint64_t now_us, const struct weir_keep *keep)
 {
-    size_t chunks = chunks_of(view->segment);
-    bool is_whole = chunks == MOST_CHUNKS;
+    size_t chunks = chunks_of(view->segment), most = most_chunks(view);
+    bool is_whole = chunks >= most;
     if (is_whole && now_us < view->segment->soonest_us) {
         evict_one(view, keep);
         return;
     }
-    size_t wanted = wanted_chunks(count_live(view, now_us));
+    size_t wanted = wanted_chunks(count_live(view, now_us), most);
     rebuild(view, wanted > chunks ? wanted : chunks, now_us);
-    if (view->segment->taken >= most_taken(view))
+    if (view->segment->taken >= most_taken(view->places))
         evict_one(view, keep);
+}
+
+/* rings */
+
+/* How much it is a pity to lose the ring of an entry, as worth_of() has it; UINT64_MAX: it must not
+ * go. */
+static uint64_t ring_worth(const struct view *view, const struct weir_memory_entry *entry,
+                           enum weir_ring_use use, const struct weir_keep *keep)
+{
+    bool may_go = !is_empty(entry) && weir_entry_ring(entry) != NULL
+                  && entry->refuses == (use == WEIR_RING_REFUSING) && !is_kept(keep, entry->hash);
+    return may_go ? worth_of(view, entry) : UINT64_MAX;
+}
+
+/* The place of the ring that may go; the number of places: there is none. */
+static size_t find_ring(const struct view *view, enum weir_ring_use use,
+                        const struct weir_keep *keep)
+{
+    size_t cheapest = view->places;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < view->places; i++) {
+        uint64_t worth = ring_worth(view, entry_at(view, i), use, keep);
+        if (worth >= least)
+            continue;
+        least = worth;
+        cheapest = i;
+    }
+    return cheapest;
+}
+
+uint64_t weir_table_ring_ends_us(const struct weir_memory_table *table, size_t segment,
+                                 enum weir_ring_use use, const struct weir_keep *keep)
+{
+    struct view view = view_of(table, segment);
+    size_t place = find_ring(&view, use, keep);
+    return place == view.places ? UINT64_MAX : weir_entry_expires_us(entry_at(&view, place));
+}
+
+bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_ring_use use,
+                           const struct weir_keep *keep)
+{
+    struct view view = view_of(table, segment);
+    size_t place = find_ring(&view, use, keep);
+    if (place == view.places)
+        return false;
+    empty_place(&view, place);
+    return true;
+}
+
+void weir_table_each_ring(const struct weir_memory_table *table, size_t segment,
+                          const struct weir_keep *keep,
+                          void (*visit)(void *self, const struct weir_ring *ring), void *self)
+{
+    struct view view = view_of(table, segment);
+    for (size_t i = 0; i < view.places; i++) {
+        const struct weir_memory_entry *entry = entry_at(&view, i);
+        if (!is_empty(entry) && weir_entry_ring(entry) != NULL && !is_kept(keep, entry->hash))
+            visit(self, weir_entry_ring(entry));
+    }
+}
+
+void weir_table_sweep(struct weir_memory_table *table, size_t segment, uint64_t now_us)
+{
+    struct view view = view_of(table, segment);
+    if (view.places > 0 && now_us >= view.segment->soonest_us)
+        rebuild(&view, chunks_of(view.segment), now_us);
+}
+
+/* giving memory up */
+
+void weir_table_set_half(struct weir_memory_table *table)
+{
+    atomic_store_explicit(&table->most_chunks, MOST_CHUNKS / 2, memory_order_relaxed);
+}
+
+void weir_table_halve(struct weir_memory_table *table, size_t segment, uint64_t now_us)
+{
+    static const struct weir_keep none = { .count = 0 };
+    struct view view = view_of(table, segment);
+    size_t most = most_chunks(&view);
+    if (chunks_of(view.segment) <= most)
+        return;
+    rebuild(&view, chunks_of(view.segment), now_us);
+    while (view.segment->taken > most_taken(most * CHUNK_PLACES))
+        evict_one(&view, &none);
+    rebuild(&view, most, now_us);
+}
+
+void weir_table_return_pages(struct weir_memory_table *table)
+{
+    size_t most = atomic_load_explicit(&table->most_chunks, memory_order_relaxed);
+    size_t bytes = (MOST_CHUNKS - most) * CHUNK_STRIDE * sizeof *table->entries;
+    for (size_t group = 0; group < table->segment_count / GROUP_SEGMENTS; group++)
+        madvise(&table->entries[group * GROUP_PLACES + most * CHUNK_STRIDE], bytes, MADV_DONTNEED);
 }
 
 /* the table */
@@ -209,16 +322,29 @@ bool weir_table_init(struct weir_memory_table *table, uint64_t budget_bytes)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (entries == MAP_FAILED)
         return false;
-    *table =
-        (struct weir_memory_table){ .entries = entries, .segment_count = groups * GROUP_SEGMENTS };
+    *table = (struct weir_memory_table){ .entries = entries,
+                                         .segment_count = groups * GROUP_SEGMENTS,
+                                         .most_chunks = MOST_CHUNKS };
     table->segments = calloc(table->segment_count, sizeof *table->segments);
     if (table->segments == NULL)
         weir_table_finish(table);
     return table->segments != NULL;
 }
 
+static void release_all(const struct weir_memory_table *table)
+{
+    for (size_t segment = 0; segment < table->segment_count; segment++) {
+        struct view view = view_of(table, segment);
+        for (size_t i = 0; i < view.places; i++)
+            if (!is_empty(entry_at(&view, i)))
+                release(&view, entry_at(&view, i));
+    }
+}
+
 void weir_table_finish(struct weir_memory_table *table)
 {
+    if (table->give_ring != NULL)
+        release_all(table);
     if (table->entries != NULL)
         munmap(table->entries, table->segment_count * WEIR_SEGMENT_PLACES * sizeof *table->entries);
     free(table->segments);
@@ -258,16 +384,28 @@ void weir_table_put(struct weir_memory_table *table, const struct weir_memory_en
 
     struct weir_memory_entry *place = entry_at(&view, search(&view, entry->hash));
     if (is_empty(place)) {
-        if (view.segment->taken >= most_taken(&view)) {
+        if (view.segment->taken >= most_taken(view.places)) {
             make_room(&view, now_us, keep);
             place = entry_at(&view, search(&view, entry->hash));
         }
         view.segment->taken++;
+    } else if (weir_entry_ring(place) != weir_entry_ring(entry)) {
+        release(&view, place);
     }
-    if (entry->expires_us < view.segment->soonest_us)
-        view.segment->soonest_us = entry->expires_us;
+    if (weir_entry_expires_us(entry) < view.segment->soonest_us)
+        view.segment->soonest_us = weir_entry_expires_us(entry);
     *place = *entry;
-    place->used_at = ++view.segment->tick & INT32_MAX;
+    place->used_at = ++view.segment->tick & WEIR_TICK_MASK;
+}
+
+void weir_table_remove(struct weir_memory_table *table, uint64_t hash)
+{
+    struct view view = view_of(table, weir_table_segment(table, hash));
+    if (view.places == 0)
+        return;
+    size_t place = search(&view, hash);
+    if (!is_empty(entry_at(&view, place)))
+        empty_place(&view, place);
 }
 
 size_t weir_table_live(const struct weir_memory_table *table, size_t segment, uint64_t now_us)

@@ -12,15 +12,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "limit/sliding_log.h"
+
 #define WEIR_SEGMENT_PLACES 128
+
+/* In `high`: `first` is a pointer to a struct weir_ring, which belongs to the entry. */
+#define WEIR_HIGH_RING (WEIR_HIGH_BLOCKED - 1)
 
 struct weir_memory_entry {
     uint64_t hash;
-    uint64_t first;        /* as in struct weir_state                                    */
-    uint64_t expires_us;   /* from then on the key counts as absent; 0: an empty place   */
-    uint32_t second;       /* as in struct weir_state; units and parts fit               */
-    uint32_t used_at : 31; /* the segment's tick when it was last put                    */
-    uint32_t refuses : 1;  /* its last spend was refused: flooding must not forgive it   */
+    uint64_t first;           /* as in struct weir_state, or a ring                         */
+    uint32_t low, high;       /* likewise                                                   */
+    uint64_t expires_ms : 43; /* from then on the key counts as absent; 0: an empty place   */
+    uint64_t used_at : 20;    /* the segment's tick when it was last put                    */
+    uint64_t refuses : 1;     /* its last spend was refused: flooding must not forgive it   */
 };
 
 struct weir_segment {
@@ -34,7 +39,31 @@ struct weir_memory_table {
     struct weir_memory_entry *entries;
     struct weir_segment *segments;
     size_t segment_count;
+    _Atomic size_t most_chunks; /* of places in a segment, from now on */
+
+    /* Takes back the ring of an entry that is forgotten or overwritten; NULL: there are none. */
+    void (*give_ring)(void *owner, struct weir_ring *ring);
+    void *owner;
 };
+
+#define WEIR_TICK_MASK ((UINT32_C(1) << 20) - 1)
+
+static inline uint64_t weir_entry_expires_us(const struct weir_memory_entry *entry)
+{
+    return (uint64_t)entry->expires_ms * 1000;
+}
+
+/* Never earlier than `expires_us`. */
+static inline void weir_entry_expire_at(struct weir_memory_entry *entry, uint64_t expires_us)
+{
+    entry->expires_ms = (expires_us + 999) / 1000 & ((UINT64_C(1) << 43) - 1);
+}
+
+/* NULL: it has none. */
+static inline struct weir_ring *weir_entry_ring(const struct weir_memory_entry *entry)
+{
+    return entry->high == WEIR_HIGH_RING ? (struct weir_ring *)(uintptr_t)entry->first : NULL;
+}
 
 /* Hashes that must not be evicted: those of the plan that is being written. */
 struct weir_keep {
@@ -58,11 +87,43 @@ void weir_table_prefetch(const struct weir_memory_table *table, uint64_t hash);
 struct weir_memory_entry *weir_table_find(const struct weir_memory_table *table, uint64_t hash,
                                           uint64_t now_us);
 
-/* Finds or makes the entry, and sets its state and its last use. A full segment first forgets what
+/* Finds or makes the entry, and sets its state and its last use; a ring that stood there and is not
+ * the entry's is given back. A full segment first forgets what
  * has expired, then grows, and at its full size evicts one key: the one not used for the longest
  * time that is not refusing, or if all are, the one whose state ends first. */
 void weir_table_put(struct weir_memory_table *table, const struct weir_memory_entry *entry,
                     uint64_t now_us, const struct weir_keep *keep);
+
+/* Forgets the key, if it is there. */
+void weir_table_remove(struct weir_memory_table *table, uint64_t hash);
+
+/* making room for rings: of one segment */
+
+/* Forgets what has expired. */
+void weir_table_sweep(struct weir_memory_table *table, size_t segment, uint64_t now_us);
+
+/* Whose ring may go: the one not used for the longest time that is not refusing, or the refusing one
+ * whose state ends first. */
+enum weir_ring_use { WEIR_RING_NOT_REFUSING, WEIR_RING_REFUSING };
+
+/* When the state of the one that may go ends; UINT64_MAX: there is none. */
+uint64_t weir_table_ring_ends_us(const struct weir_memory_table *table, size_t segment,
+                                 enum weir_ring_use use, const struct weir_keep *keep);
+
+/* Forgets it, its key included; false: there is none. */
+bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_ring_use use,
+                           const struct weir_keep *keep);
+
+/* Calls `visit` for each ring that may go. */
+void weir_table_each_ring(const struct weir_memory_table *table, size_t segment,
+                          const struct weir_keep *keep,
+                          void (*visit)(void *self, const struct weir_ring *ring), void *self);
+
+/* Leaving half of the memory to others, for good: first the most that a segment may have from now
+ * on, then each segment that has more (evicting as above), then the pages. */
+void weir_table_set_half(struct weir_memory_table *table);
+void weir_table_halve(struct weir_memory_table *table, size_t segment, uint64_t now_us);
+void weir_table_return_pages(struct weir_memory_table *table);
 
 /* Of one segment: keys that have not expired, and bytes in use. */
 size_t weir_table_live(const struct weir_memory_table *table, size_t segment, uint64_t now_us);

@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "store/redis_script.h"
-#include "store/redis_script_of_test.h"
 #include "store/store.h"
 
 #define TIMEOUT_DEFAULT_MS 20
@@ -80,6 +78,7 @@ static void release(struct weir_redis *redis)
     pthread_mutex_destroy(&redis->why_mutex);
     weir_pending_finish(&redis->pending);
     weir_redis_url_forget(&redis->url);
+    weir_redis_scripts_finish(&redis->scripts);
     free(redis);
 }
 
@@ -152,10 +151,9 @@ static void set_up(struct weir_redis *redis, const struct weir_redis_url *url,
     redis->log = options->log;
     redis->timeout_us =
         (options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
-    redis->script.text = weir_redis_script_text;
     if (clock != NULL) {
         redis->test_clock = *clock;
-        redis->script.text = weir_redis_script_of_test_text;
+        redis->scripts.clock = WEIR_REDIS_CLOCK_OF_TEST;
     }
     weir_breaker_init(&redis->breaker, seed());
 }

@@ -46,6 +46,8 @@ void weir_redis_close(struct weir_redis *redis)
     redis->stage = WEIR_REDIS_APART;
     redis->has_output = false;
     redis->was_lost = false;
+    redis->loading_count = 0;
+    weir_redis_scripts_forget_loading(&redis->scripts);
 }
 
 /* names and addresses */
@@ -149,15 +151,64 @@ static void ask(struct weir_redis *redis, const struct weir_text *arguments, siz
     explicit_bzero(memory, command.length);
 }
 
+static void ask_to_load(struct weir_redis *redis, const struct weir_redis_script *script)
+{
+    ask(redis,
+        (struct weir_text[]){
+            WEIR_TEXT("SCRIPT"), WEIR_TEXT("LOAD"), { script->text, script->text_length } },
+        3);
+}
+
+/* Redis tells a script's hash in its own time; until then checks bring the script along. */
+static void learn_hash(struct weir_redis *redis, struct weir_redis_script *script)
+{
+    if (script->is_loading || redis->loading_count == WEIR_REDIS_SCRIPTS_MAX
+        || !weir_pending_send_own(&redis->pending))
+        return;
+    size_t at = (redis->loading_first + redis->loading_count++) % WEIR_REDIS_SCRIPTS_MAX;
+    redis->loading[at] = script->shape;
+    script->is_loading = true;
+    ask_to_load(redis, script);
+}
+
+static void on_hash(struct weir_redis *redis, const redisReply *reply)
+{
+    struct weir_redis_script *script =
+        weir_redis_scripts_find(&redis->scripts, &redis->loading[redis->loading_first]);
+    redis->loading_first = (redis->loading_first + 1) % WEIR_REDIS_SCRIPTS_MAX;
+    redis->loading_count--;
+    if (script == NULL)
+        return; /* forgotten for others meanwhile */
+    script->is_loading = false;
+    weir_redis_read_hash(reply, script->hash);
+}
+
+static uint64_t clock_us(const struct weir_redis *redis)
+{
+    if (redis->scripts.clock == WEIR_REDIS_CLOCK_OF_TEST)
+        return weir_clock_now_us(&redis->test_clock);
+    struct weir_clock clock = weir_clock_or_system(NULL);
+    return weir_clock_now_us(&clock);
+}
+
 static void append_check(struct weir_redis *redis, const struct weir_check *check,
                          enum weir_redis_by by)
 {
     char memory[WEIR_REDIS_COMMAND_BYTES];
     struct weir_buffer command = weir_buffer_init(memory, sizeof memory);
-    bool is_test = redis->test_clock.now_us != NULL;
-    uint64_t now_us = is_test ? weir_clock_now_us(&redis->test_clock) : 0;
-    weir_redis_write_check(&command, &redis->script, by, is_test ? &now_us : NULL, check);
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, check);
+    struct weir_redis_script *script = weir_redis_scripts_get(&redis->scripts, &plan.shape);
+    if (script == NULL) {
+        weir_redis_lose(redis, "out of memory");
+        return;
+    }
+    bool is_known = script->hash[0] != '\0';
+    weir_redis_write_check(&command, script, is_known ? by : WEIR_REDIS_BY_TEXT,
+                           redis->scripts.clock, clock_us(redis), &plan, check);
     append(redis, &command);
+    if (!is_known)
+        learn_hash(redis, script);
 }
 
 void weir_redis_send(struct weir_redis *redis)
@@ -197,6 +248,50 @@ static void await_next_greeting(struct weir_redis *redis, enum weir_redis_greeti
     redis->greeted = next;
 }
 
+/* The commonest script: if Redis takes this one, it takes scripts. */
+static struct weir_redis_script *first_script(struct weir_redis *redis)
+{
+    const struct weir_redis_shape lone_gcra = {
+        .operation = WEIR_SPEND,
+        .is_plain = true,
+        .count = 1,
+        .key_count = 1,
+        .variants = { WEIR_REDIS_GCRA },
+        .places = { WEIR_REDIS_ALONE },
+    };
+    return weir_redis_scripts_get(&redis->scripts, &lone_gcra);
+}
+
+static void ask_script(struct weir_redis *redis)
+{
+    const struct weir_redis_script *script = first_script(redis);
+    if (script == NULL)
+        weir_redis_lose(redis, "out of memory");
+    else
+        ask_to_load(redis, script);
+}
+
+static void ping(struct weir_redis *redis, uint64_t now_us)
+{
+    /* A server that takes longer for this than a check may take is no use. */
+    redis->stage = WEIR_REDIS_PINGING;
+    redis->stage_until_us = now_us + redis->timeout_us;
+    ask(redis, (struct weir_text[]){ WEIR_TEXT("PING") }, 1);
+    flush(redis, now_us);
+}
+
+static void on_script(struct weir_redis *redis, const redisReply *reply, const char *text,
+                      uint64_t now_us)
+{
+    struct weir_redis_script *script = first_script(redis);
+    if (script == NULL)
+        weir_redis_lose(redis, "out of memory");
+    else if (!weir_redis_read_hash(reply, script->hash))
+        refuse(redis, "", text);
+    else
+        ping(redis, now_us);
+}
+
 static void greet(struct weir_redis *redis, uint64_t now_us)
 {
     redis->greets[WEIR_REDIS_AUTH] = redis->url.password[0] != '\0';
@@ -206,10 +301,7 @@ static void greet(struct weir_redis *redis, uint64_t now_us)
         ask_auth(redis);
     if (redis->greets[WEIR_REDIS_SELECT])
         ask_select(redis);
-    ask(redis,
-        (struct weir_text[]){ WEIR_TEXT("SCRIPT"), WEIR_TEXT("LOAD"),
-                              weir_text_from(redis->script.text) },
-        3);
+    ask_script(redis);
     await_next_greeting(redis, WEIR_REDIS_AUTH);
     redis->stage = WEIR_REDIS_GREETING;
     flush(redis, now_us);
@@ -223,15 +315,6 @@ static void refuse_auth(struct weir_redis *redis, const char *text)
     bool has_no_password = strncmp(text, "ERR AUTH <password> called", 26) == 0;
     snprintf(why, sizeof why, "%.*s", (int)strcspn(text, " "), text);
     refuse(redis, "AUTH refused: ", has_no_password ? "that server has no password" : why);
-}
-
-static void ping(struct weir_redis *redis, uint64_t now_us)
-{
-    /* A server that takes longer for this than a check may take is no use. */
-    redis->stage = WEIR_REDIS_PINGING;
-    redis->stage_until_us = now_us + redis->timeout_us;
-    ask(redis, (struct weir_text[]){ WEIR_TEXT("PING") }, 1);
-    flush(redis, now_us);
 }
 
 static void on_greeting(struct weir_redis *redis, const redisReply *reply, uint64_t now_us)
@@ -251,10 +334,7 @@ static void on_greeting(struct weir_redis *redis, const redisReply *reply, uint6
         await_next_greeting(redis, WEIR_REDIS_SCRIPT);
         return;
     case WEIR_REDIS_SCRIPT:
-        if (!weir_redis_read_hash(reply, redis->script.hash))
-            refuse(redis, "", text);
-        else
-            ping(redis, now_us);
+        on_script(redis, reply, text, now_us);
         return;
     case WEIR_REDIS_GREETINGS:
         break;
@@ -278,9 +358,15 @@ static void on_pong(struct weir_redis *redis, const redisReply *reply)
 static void on_check_reply(struct weir_redis *redis, const redisReply *reply)
 {
     struct weir_check *check;
-    if (!weir_pending_take_replied(&redis->pending, &check)) {
+    switch (weir_pending_take_replied(&redis->pending, &check)) {
+    case WEIR_PENDING_TO_NONE:
         weir_redis_lose(redis, "a reply that nobody asked for");
         return;
+    case WEIR_PENDING_TO_OWN:
+        on_hash(redis, reply);
+        return;
+    case WEIR_PENDING_TO_CHECK:
+        break;
     }
     if (check == NULL)
         return; /* done already: at its deadline, or cancelled */

@@ -1,36 +1,62 @@
--- Windows on the clock, or from a key's first request. State: "start:used", in µs and units. The
--- start is in the value, so a key that lost its expiry holds nobody for ever.
--- ARGV: "window" or "window-first", limit, length in µs, cost. Replies with the units used and
--- the time left in µs.
-local limit, length, cost = ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
-at = at + 4
+-- Windows on the clock, on a calendar, or from a key's first request. State: the window's start in µs
+-- in `first`, the units used in it in `low`.
 
-local start, used
-if state then
-    start, used = string.match(state, '^(%d+):(%d+)$')
-    start, used = tonumber(start), tonumber(used)
+-- section: arguments
+-- On the clock. ARGV: limit, cost, length in µs.
+local limit_i, cost_i, length_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+local start_i, used_i = now - now % length_i, 0
+local end_i = start_i + length_i
+
+-- section: arguments_first
+-- From the first request. ARGV: limit, cost, length in µs.
+local limit_i, cost_i, length_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+local start_i, used_i = now, 0
+if low_i > 0 and first_i <= now and now - first_i < length_i then
+    start_i = first_i
 end
-local current = now - now % length
-if algorithm == 'window-first' then
-    current = now
-    if start and start <= now and now < start + length then
-        current = start
+local end_i = start_i + length_i
+
+-- section: arguments_calendar
+-- Redis knows no time zones. ARGV: limit, cost, and the edges of the windows before, now and after by
+-- the clock of who asks.
+local limit_i, cost_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
+local start_i, end_i = ARGV[AT_i + 3] + 0, ARGV[AT_i + 4] + 0
+if now < start_i then
+    start_i, end_i = ARGV[AT_i + 2] + 0, start_i
+elseif now >= end_i then
+    start_i, end_i = end_i, ARGV[AT_i + 5] + 0
+end
+if now < start_i or now >= end_i then
+    return redis.error_reply('ERR the clocks of Redis and its client are too far apart')
+end
+
+-- section: decide
+if first_i >= start_i then
+    used_i = low_i
+    if first_i > start_i and low_i > 0 then
+        -- The clock went back: no time has passed, so what was used counts in this window.
+        first_i, changed_g = start_i, true
     end
 end
+fits_i = cost_i == 0 or used_i + cost_i <= limit_i
 
-if start and start >= current then
-    first = used < limit and used or limit
-end
-second = current + length - now
-left = second
-local expiry_ms = (second - second % 1000) / 1000 + spare_ms
-if start and start > current then
-    -- The clock went back: no time has passed, so what was used counts in this window.
-    call('PSETEX', key, expiry_ms, string.format('%d:%d', current, first))
-end
+-- section: spend
+first_i, low_i, high_i, changed_g = start_i, used_i + cost_i, 0, true
 
-fits = first + cost <= limit
-if fits and cost > 0 then
-    kept_us[i] = second
-    kept[i] = string.format('%d:%d', current, first + cost)
+-- section: lasts
+until_i = first_i >= start_i and end_i or 0
+
+-- section: settle
+-- In place of a cost: by how much it changes. Behind the other arguments: when it was decided.
+local decided = ARGV[AT_i + 3] + 0
+
+-- section: settle_calendar
+local decided = ARGV[AT_i + 6] + 0
+
+-- section: settle_used
+if first_i >= start_i and low_i > 0 and decided >= start_i and decided < end_i then
+    local settled = math.max(0, math.min(low_i + cost_i, math.max(limit_i, low_i)))
+    if settled ~= low_i then
+        first_i, low_i, high_i, changed_g = start_i, settled, 0, true
+    end
 end

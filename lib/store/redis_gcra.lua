@@ -1,40 +1,118 @@
--- The generic cell rate algorithm. State: the theoretical arrival time in µs, "tat", and where
--- the rate needs fractions, their number of 1/parts µs behind it: "tat part".
--- ARGV: "gcra", capacity, cost, both in µs; or "gcra-parts", capacity, cost, the parts of both,
--- and how many parts make a µs. Replies with the time in use: µs and parts.
-local capacity, cost = ARGV[at + 1] + 0, ARGV[at + 2] + 0
-local capacity_part, cost_part, parts = 0, 0, 1
-if algorithm == 'gcra-parts' then
-    capacity_part, cost_part, parts = ARGV[at + 3] + 0, ARGV[at + 4] + 0, ARGV[at + 5] + 0
-    at = at + 6
-else
-    at = at + 3
+-- The generic cell rate algorithm, and what the leaky bucket shares with it. State: the theoretical
+-- arrival time in µs in `first`, and in `low` the rest of it in 1/parts µs.
+
+-- section: arguments
+-- For intervals of whole µs. ARGV: capacity, cost, in µs.
+local capacity_i, cost_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
+
+-- section: decide
+used_i = first_i - now
+if used_i < 0 then
+    used_i = 0
+elseif used_i > capacity_i then
+    -- The clock went back or the limit was lowered: as full as can be, but no fuller.
+    used_i = capacity_i
+    first_i, low_i, changed_g = now + capacity_i, 0, true
+elseif low_i > 0 then
+    low_i, changed_g = 0, true -- of another rate: less than a µs
+end
+fits_i = used_i + cost_i <= capacity_i
+
+-- section: spend
+first_i, low_i, high_i, changed_g = now + used_i + cost_i, 0, 0, true
+
+-- section: lengthen
+-- Twice as long as it must, and some seconds at least, but not longer than twice the capacity: a key
+-- that is in use is renewed now and then, and one that is not is soon gone.
+local twice_i = 2 * (until_i - now)
+if twice_i < 4000000 then
+    twice_i = capacity_i < 2000000 and 2 * capacity_i or 4000000
+end
+if now + twice_i > lives_g then
+    lives_g = now + twice_i
 end
 
-local tat, part = tonumber(state), 0
-if state and not tat then
-    tat, part = string.match(state, '^(%d+) (%d+)$')
-    tat, part = tonumber(tat), tonumber(part)
+-- section: arguments_of_parts
+-- For any interval. ARGV: capacity and cost in µs, their parts, and how many parts make a µs.
+local capacity_i, span_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
+local capacity_part_i, span_part_i = ARGV[AT_i + 2] + 0, ARGV[AT_i + 3] + 0
+local parts_i, part_i, cost_i = ARGV[AT_i + 4] + 0, 0, span_i + span_part_i
+
+-- section: decide_parts
+used_i, part_i = first_i - now, low_i
+if used_i < 0 then
+    used_i, part_i = 0, 0
+elseif part_i >= parts_i then
+    part_i, low_i, changed_g = 0, 0, true
 end
--- What is no whole number (nan and inf are none either) was not written here: a key like new.
-if tat and tat % 1 == 0 and tat >= now then
-    first = tat - now
-    second = part < parts and part or parts - 1 -- of another rate: less than a µs
-    if first > capacity or (first == capacity and second > capacity_part) then
-        -- The clock went back or the limit was lowered: as full as can be, but no fuller.
-        first, second = capacity, capacity_part
-        local full = string.format(second == 0 and '%d' or '%d %d', now + first, second)
-        call('PSETEX', key, (first - first % 1000) / 1000 + spare_ms, full)
+if used_i > capacity_i or (used_i == capacity_i and part_i > capacity_part_i) then
+    used_i, part_i = capacity_i, capacity_part_i
+    first_i, low_i, changed_g = now + used_i, part_i, true
+end
+local sum_i, sum_part_i = used_i + span_i, part_i + span_part_i
+if sum_part_i >= parts_i then
+    sum_i, sum_part_i = sum_i + 1, sum_part_i - parts_i
+end
+fits_i = sum_i < capacity_i or (sum_i == capacity_i and sum_part_i <= capacity_part_i)
+
+-- section: spend_parts
+first_i, low_i, high_i, changed_g = now + used_i + span_i, part_i + span_part_i, 0, true
+if low_i >= parts_i then
+    first_i, low_i = first_i + 1, low_i - parts_i
+end
+
+-- section: lasts_parts
+until_i = first_i + (low_i > 0 and 1 or 0)
+
+-- section: settle_arguments
+-- ARGV: capacity; the time of the units that are given back or taken; each in µs and parts; how many
+-- parts make a µs; when all would have been there again; 1 to take, 0 to give back.
+local capacity_i, parts_i = ARGV[AT_i] + 0, ARGV[AT_i + 4] + 0
+
+-- section: settle_used
+local used, part = first_i - now, low_i
+if used < 0 then
+    used, part = 0, 0
+elseif part >= parts_i then
+    part = 0
+end
+
+-- section: settle_span
+local capacity_part, full, takes = ARGV[AT_i + 1] + 0, ARGV[AT_i + 5] + 0, ARGV[AT_i + 6] == '1'
+local span, span_part = ARGV[AT_i + 2] + 0, ARGV[AT_i + 3] + 0
+if used > capacity_i or (used == capacity_i and part > capacity_part) then
+    used, part = capacity_i, capacity_part
+end
+-- What time has earned back since is neither given back nor taken again.
+local settled, settled_part = used, part
+local full_left = full - now
+if takes then
+    if full_left < 0 then
+        span = span + full_left
+    end
+    if span >= 0 then
+        settled, settled_part = used + span, part + span_part
+        if settled_part >= parts_i then
+            settled, settled_part = settled + 1, settled_part - parts_i
+        end
+        if settled > capacity_i or (settled == capacity_i and settled_part > capacity_part) then
+            settled, settled_part = capacity_i, capacity_part
+        end
+    end
+elseif full_left > 0 then
+    if span >= full_left then
+        span, span_part = full_left, 0
+    end
+    settled, settled_part = used - span, part - span_part
+    if settled_part < 0 then
+        settled, settled_part = settled - 1, settled_part + parts_i
+    end
+    if settled < 0 then
+        settled, settled_part = 0, 0
     end
 end
 
-local sum, sum_part = first + cost, second + cost_part
-if sum_part >= parts then
-    sum, sum_part = sum + 1, sum_part - parts
-end
-left = first
-fits = sum < capacity or (sum == capacity and sum_part <= capacity_part)
-if fits and (cost > 0 or cost_part > 0) then
-    kept_us[i] = sum
-    kept[i] = string.format(sum_part == 0 and '%d' or '%d %d', now + sum, sum_part)
+-- section: settle
+if settled ~= used or settled_part ~= part then
+    first_i, low_i, high_i, changed_g = now + settled, settled_part, 0, true
 end

@@ -53,7 +53,10 @@ struct weir_redis {
 
     /* The rest belongs to the store's thread. */
     struct weir_breaker breaker;
-    struct weir_redis_script script;
+    struct weir_redis_scripts scripts;
+    struct weir_redis_shape loading[WEIR_REDIS_SCRIPTS_MAX]; /* whose hash comes next, a ring */
+    size_t loading_first;
+    size_t loading_count;
 
     char addresses[WEIR_REDIS_ADDRESSES_MAX][WEIR_REDIS_ADDRESS_CHARS]; /* literals        */
     size_t address_count;
@@ -110,8 +113,8 @@ void weir_redis_on_answer(struct weir_redis *redis);
 
 /* redis.c */
 
-/* weir_store_new_redis() with a script that takes its time from `clock` (copied; NULL: Redis's own)
- * and keeps its keys an hour longer, for tests that move time by hand. */
+/* weir_store_new_redis() with scripts that take their time from `clock` (copied; NULL: Redis's own)
+ * and keep their keys an hour longer, for tests that move time by hand. */
 enum weir_code weir_store_new_redis_by(const char *url, const struct weir_store_options *options,
                                        const struct weir_clock *clock, struct weir_store **store,
                                        struct weir_error *error);

@@ -8,6 +8,9 @@ enum { NEXT, PREVIOUS, PLACE, DEADLINE };
 /* In PLACE: NULL for a check that is not pending, this for one that was not sent, else its slot. */
 static struct weir_check *not_sent;
 
+/* In a slot whose command serves no check. */
+static struct weir_check own;
+
 static struct weir_check *next_of(const struct weir_check *check)
 {
     return check->store[NEXT];
@@ -84,9 +87,14 @@ static struct weir_check *take(struct weir_pending *pending, struct weir_check *
     return check;
 }
 
+static size_t next_slot(struct weir_pending *pending)
+{
+    return (pending->slot_first + pending->slots_taken++) % WEIR_REDIS_IN_FLIGHT_MAX;
+}
+
 static void give_slot(struct weir_pending *pending, struct weir_check *check)
 {
-    size_t slot = (pending->slot_first + pending->slots_taken++) % WEIR_REDIS_IN_FLIGHT_MAX;
+    size_t slot = next_slot(pending);
     pending->slots[slot] = check;
     check->store[PLACE] = &pending->slots[slot];
 }
@@ -223,19 +231,31 @@ struct weir_check *weir_pending_send(struct weir_pending *pending)
     return check;
 }
 
-bool weir_pending_take_replied(struct weir_pending *pending, struct weir_check **check)
+bool weir_pending_send_own(struct weir_pending *pending)
 {
     pthread_mutex_lock(&pending->mutex);
-    bool was_asked = pending->slots_taken > 0;
+    bool has_room = pending->slots_taken < WEIR_REDIS_IN_FLIGHT_MAX;
+    if (has_room)
+        pending->slots[next_slot(pending)] = &own;
+    pthread_mutex_unlock(&pending->mutex);
+    return has_room;
+}
+
+enum weir_pending_reply weir_pending_take_replied(struct weir_pending *pending,
+                                                  struct weir_check **check)
+{
+    pthread_mutex_lock(&pending->mutex);
+    enum weir_pending_reply reply = WEIR_PENDING_TO_NONE;
     *check = NULL;
-    if (was_asked) {
-        *check = pending->slots[pending->slot_first];
-        take(pending, *check);
+    if (pending->slots_taken > 0) {
+        struct weir_check *found = pending->slots[pending->slot_first];
+        reply = found == &own ? WEIR_PENDING_TO_OWN : WEIR_PENDING_TO_CHECK;
+        *check = take(pending, found == &own ? NULL : found);
         pending->slot_first = (pending->slot_first + 1) % WEIR_REDIS_IN_FLIGHT_MAX;
         pending->slots_taken--;
     }
     pthread_mutex_unlock(&pending->mutex);
-    return was_asked;
+    return reply;
 }
 
 void weir_pending_send_again(struct weir_pending *pending, struct weir_check *check)

@@ -84,9 +84,18 @@ struct weir_check *weir_pending_take_any(struct weir_pending *pending);
  * commands are under way. */
 struct weir_check *weir_pending_send(struct weir_pending *pending);
 
-/* Ends the oldest command under way, and takes its check, which is NULL if that is done already.
- * False: no command is under way. */
-bool weir_pending_take_replied(struct weir_pending *pending, struct weir_check **check);
+/* Leaves a slot behind for a command that serves no check; false: too many are under way. */
+bool weir_pending_send_own(struct weir_pending *pending);
+
+enum weir_pending_reply {
+    WEIR_PENDING_TO_NONE,  /* no command is under way                                */
+    WEIR_PENDING_TO_CHECK, /* `check` is taken, or NULL if that is done already      */
+    WEIR_PENDING_TO_OWN
+};
+
+/* Ends the oldest command under way, and says whose it was. */
+enum weir_pending_reply weir_pending_take_replied(struct weir_pending *pending,
+                                                  struct weir_check **check);
 
 /* Puts back a check that was just taken, with its old deadline: it is sent again. */
 void weir_pending_send_again(struct weir_pending *pending, struct weir_check *check);

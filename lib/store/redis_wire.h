@@ -5,39 +5,33 @@
 #include <weir/store.h>
 
 #include "base/buffer.h"
+#include "store/redis_scripts.h"
 
 struct redisReply;
 
-/* The hash by which Redis knows a script, in hex. */
-#define WEIR_REDIS_HASH_CHARS 40
-
 /* Room for the longest command: 8 keys, their numbers and, at most, a script. */
-#define WEIR_REDIS_COMMAND_BYTES 16384
+#define WEIR_REDIS_COMMAND_BYTES (WEIR_REDIS_SCRIPT_BYTES + 8192)
 
 /* How a check's script is named: by its hash (EVALSHA), or whole (EVAL), which also makes Redis
  * remember it. */
-struct weir_redis_script {
-    const char *text;                     /* NUL-terminated                             */
-    char hash[WEIR_REDIS_HASH_CHARS + 1]; /* "": not loaded yet                         */
-};
-
 enum weir_redis_by { WEIR_REDIS_BY_HASH, WEIR_REDIS_BY_TEXT };
 
 /* Writes one command of `count` arguments in RESP. Arguments may hold any bytes. */
 void weir_redis_write_command(struct weir_buffer *out, const struct weir_text *arguments,
                               size_t count);
 
-/* What keeps Redis from deciding a check, as a text for check->why, or NULL. */
+/* What keeps Redis from carrying out a check, as a text for check->why, or NULL. */
 const char *weir_redis_fault(const struct weir_check *check);
 
-/* Writes the command that decides a check without a fault; all its keys are declared as such.
- * `now_us` goes along for the script that takes a test's time; NULL: Redis's own. */
+/* Writes the command that carries out a check without a fault; all its keys are declared as such.
+ * `clock_us` is what the time is about, to look up calendars with; it goes along for a script that
+ * takes a test's time. */
 void weir_redis_write_check(struct weir_buffer *out, const struct weir_redis_script *script,
-                            enum weir_redis_by by, const uint64_t *now_us,
-                            const struct weir_check *check);
+                            enum weir_redis_by by, enum weir_redis_clock clock, uint64_t clock_us,
+                            const struct weir_redis_plan *plan, const struct weir_check *check);
 
 enum weir_redis_meaning {
-    WEIR_REDIS_DECIDED,   /* `answers` are filled                                        */
+    WEIR_REDIS_DECIDED,   /* `answers` are filled, or what was asked for is done          */
     WEIR_REDIS_NO_SCRIPT, /* Redis forgot the script: nothing was decided, ask again      */
     WEIR_REDIS_REFUSED,   /* an error, or no decision at all: `why` is filled             */
     WEIR_REDIS_UNFIT      /* the same, and this server will not do: find another, or wait */

@@ -71,6 +71,8 @@ static void on_done(struct weir_check *check)
 
 struct asker {
     struct weir_check check;
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_answer answers[WEIR_CHECK_LIMITS];
     char keys[WEIR_CHECK_LIMITS][48];
     uint64_t random;
     uint64_t answered;
@@ -81,11 +83,13 @@ static void asker_init(struct asker *asker, enum weir_algorithm algorithm, size_
 {
     memset(asker, 0, sizeof *asker);
     asker->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    asker->check.spends = asker->spends;
+    asker->check.answers = asker->answers;
     asker->check.count = limits;
     asker->check.done = on_done;
     asker->check.owner = &asker->answered;
     for (size_t i = 0; i < limits; i++) {
-        struct weir_spend *spend = &asker->check.spends[i];
+        struct weir_spend *spend = &asker->spends[i];
         snprintf(asker->keys[i], sizeof asker->keys[i], "weir:{ip=00000000}:api:limit-%zu:gcra", i);
         *spend = (struct weir_spend){ .algorithm = algorithm, .cost = 1, .key = asker->keys[i] };
         spend->key_length = strlen(spend->key);
@@ -201,14 +205,50 @@ static void measure_memory(void)
            (double)weir_memory_bytes(store) / (double)key_count);
 }
 
-static void measure_limits(const char *figure, size_t limits)
+static void measure_limits(const char *figure, enum weir_algorithm algorithm, size_t limits)
 {
     uint64_t all_keys = key_count;
-    key_count = all_keys / limits;
-    open_and_fill(WEIR_GCRA, limits);
-    measure_decisions(figure, WEIR_GCRA, limits);
+    /* Rings take more than an entry, and all keys are to stay. */
+    key_count = all_keys / (algorithm == WEIR_SLIDING_LOG ? 10 : limits);
+    open_and_fill(algorithm, limits);
+    measure_decisions(figure, algorithm, limits);
     store = weir_store_free(store);
     key_count = all_keys;
+}
+
+/* Logs of 1000 requests each, of which the oldest leave as new ones come, on a clock of its own. */
+static uint64_t told_us = UINT64_C(1767225600000000);
+
+static uint64_t tell(void *self)
+{
+    (void)self;
+    return told_us;
+}
+
+static void measure_full_logs(void)
+{
+    static uint64_t batch_ns[BATCHES];
+    const struct weir_clock clock = { .now_us = tell };
+    const uint64_t logs = 1000, second_us = 1000000;
+    struct asker asker;
+    if (weir_store_open("memory:", WEIR_STORE_OPTIONS(.clock = &clock), &store, NULL) != WEIR_OK)
+        exit(1);
+    asker_init(&asker, WEIR_SLIDING_LOG, 1, 1);
+    weir_rate_make(1000, 1000 * second_us, 0, &asker.spends[0].rate, NULL);
+    for (size_t i = 0; i < BATCHES; i++) {
+        uint64_t start = now_ns(CLOCK_MONOTONIC);
+        for (uint64_t n = 0; n < logs; n++)
+            ask(&asker, n);
+        batch_ns[i] = now_ns(CLOCK_MONOTONIC) - start;
+        told_us += second_us;
+    }
+    /* The first half of the batches has filled the logs. */
+    printf("{\"figure\":\"sliding log of 1000 requests in memory\",\"keys\":%zu,"
+           "\"median_ns\":%.1f,\"bytes_per_key\":%.0f}\n",
+           weir_memory_keys(store),
+           (double)median(batch_ns + BATCHES / 2, BATCHES / 2) / (double)logs,
+           (double)weir_memory_bytes(store) / (double)logs);
+    store = weir_store_free(store);
 }
 
 /* What the machine itself takes to read one word somewhere in as much memory as the keys have; no
@@ -275,6 +315,12 @@ int main(int argc, char **argv)
     measure_threads();
     measure_flood();
     store = weir_store_free(store);
-    measure_limits("three gcra limits in memory", 3);
+    measure_limits("token bucket decision in memory", WEIR_TOKEN_BUCKET, 1);
+    measure_limits("leaky bucket decision in memory", WEIR_LEAKY_BUCKET, 1);
+    measure_limits("fixed window decision in memory", WEIR_FIXED_WINDOW, 1);
+    measure_limits("sliding counter decision in memory", WEIR_SLIDING_COUNTER, 1);
+    measure_limits("sliding log decision in memory", WEIR_SLIDING_LOG, 1);
+    measure_limits("three gcra limits in memory", WEIR_GCRA, 3);
+    measure_full_logs();
     return 0;
 }

@@ -20,14 +20,15 @@ struct contract_factory {
      * suite opens only one at a time. */
     bool handles_share;
 
-    /* Moves the stores' time on; NULL: it is real, and the suite waits (a second or so in all). */
+    /* Moves the stores' time on; NULL: it is real, and the suite waits (a few seconds in all). */
     void (*pass_us)(void *self, uint64_t us);
 
     /* Sets the stores' time back; NULL: it cannot be, and those cases are skipped. */
     void (*step_back_us)(void *self, uint64_t us);
 
-    /* How long a key still lives, in µs; 0: it is not there. NULL: the store cannot tell. */
-    uint64_t (*ttl_us)(void *self, struct weir_store *store, const char *key, size_t key_length);
+    /* How long what is kept for a limit still lives, in µs; 0: it is not there. NULL: the store
+     * cannot tell. */
+    uint64_t (*ttl_us)(void *self, struct weir_store *store, const struct weir_spend *spend);
 };
 
 /* Runs all cases and returns how many failed, as main() wants it. */
@@ -35,9 +36,19 @@ int contract_run(const struct contract_factory *factory);
 
 /* tools that a store's own tests can use too */
 
-/* Submits a check of up to WEIR_CHECK_LIMITS spends and waits until it is done, from any thread;
- * the result is in `check`. `done` and `owner` are set by this function. */
+/* A check with room for all that it points to. */
+struct contract_plan {
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_answer answers[WEIR_CHECK_LIMITS];
+    struct weir_check check; /* `spends` and `answers` are set when it is submitted */
+};
+
+/* Submits a check and waits until it is done, from any thread; the result is in `check`. `done` and
+ * `owner` are set by this function. */
 void contract_submit(struct weir_store *store, struct weir_check *check);
+
+/* The same for a plan of `plan->check.count` limits. */
+void contract_submit_plan(struct weir_store *store, struct contract_plan *plan);
 
 /* One limit, one decision, which must be an answer. */
 struct weir_answer contract_spend(struct weir_store *store, const struct weir_spend *spend);

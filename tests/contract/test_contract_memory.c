@@ -35,10 +35,10 @@ static void step_back_us(void *self, uint64_t us)
     atomic_fetch_sub(&now_us, us);
 }
 
-static uint64_t ttl_us(void *self, struct weir_store *store, const char *key, size_t key_length)
+static uint64_t ttl_us(void *self, struct weir_store *store, const struct weir_spend *spend)
 {
     (void)self;
-    return weir_memory_ttl_us(store, key, key_length);
+    return weir_memory_ttl_us(store, spend->key, spend->key_length);
 }
 
 static struct weir_store *open_memory_in_real_time(void *self)

@@ -35,11 +35,14 @@ static struct weir_store *open_tcp(void *self)
     return open_at(server.tcp_url, NULL);
 }
 
-static uint64_t ttl_us(void *self, struct weir_store *store, const char *key, size_t key_length)
+/* The limits of a group share a key, but for logs. */
+static uint64_t ttl_us(void *self, struct weir_store *store, const struct weir_spend *spend)
 {
     (void)self;
     (void)store;
-    long long ttl_ms = redis_server_number(&server, "PTTL %b", key, key_length);
+    bool shares = spend->group_length > 0 && spend->algorithm != WEIR_SLIDING_LOG;
+    size_t key_length = shares ? spend->group_length : spend->key_length;
+    long long ttl_ms = redis_server_number(&server, "PTTL %b", spend->key, key_length);
     assert_int_not_equal(ttl_ms, -1); /* every key expires */
     return ttl_ms < 0 ? 0 : (uint64_t)ttl_ms * 1000;
 }

@@ -2,13 +2,17 @@
 #include "contract.h"
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/calendar.h>
+
 #include "base/clock.h"
 #include "redis_server.h"
+#include "store/redis_wire.h"
 #include "store/store.h"
 
 #define SECOND UINT64_C(1000000)
@@ -93,10 +97,13 @@ static void wait_until_logged(const char *part)
     }
 }
 
+/* What the last check was answered that asked() asked. */
+static struct weir_answer answered;
+
 /* One check for one unit, waited for. */
 static struct weir_check asked(struct weir_store *store, const struct weir_spend *spend)
 {
-    struct weir_check check = { .spends = { *spend }, .count = 1 };
+    struct weir_check check = { .spends = spend, .answers = &answered, .count = 1 };
     contract_submit(store, &check);
     return check;
 }
@@ -137,6 +144,8 @@ static void assert_refuses_at_once(struct weir_store *store)
 
 struct crowd {
     struct weir_check checks[8];
+    struct weir_spend spend;
+    struct weir_answer answers[8];
     enum weir_store_result results[8]; /* in the order in which they ended */
     size_t ended[8];
     _Atomic size_t count;
@@ -158,10 +167,13 @@ static void submit_crowd(struct weir_store *store, struct crowd *crowd,
                          const struct weir_spend *spend, size_t count)
 {
     memset(crowd, 0, sizeof *crowd);
+    crowd->spend = *spend;
     for (size_t i = 0; i < count; i++) {
-        crowd->checks[i] = (struct weir_check){
-            .spends = { *spend }, .count = 1, .done = on_crowd_done, .owner = crowd
-        };
+        crowd->checks[i] = (struct weir_check){ .spends = &crowd->spend,
+                                                .answers = &crowd->answers[i],
+                                                .count = 1,
+                                                .done = on_crowd_done,
+                                                .owner = crowd };
         store->type->submit(store->self, &crowd->checks[i]);
     }
 }
@@ -247,7 +259,7 @@ static void drops_replies_that_come_late(void **state)
         /* Redis has counted them all the same, and replies are matched to the right checks. */
         struct weir_check check = asked(store, &look);
         assert_int_equal(check.result, WEIR_STORE_ANSWERED);
-        assert_int_equal(check.answers[0].remaining, 100 - 3 * round);
+        assert_int_equal(answered.remaining, 100 - 3 * round);
     }
     assert_int_equal(line_count(), 0);
     weir_store_free(store);
@@ -307,7 +319,9 @@ static void *submit_and_cancel(void *self)
 {
     struct canceller *canceller = self;
     for (int n = 0; n < 500; n++) {
-        struct weir_check check = { .spends = { canceller->spend },
+        struct weir_answer answer;
+        struct weir_check check = { .spends = &canceller->spend,
+                                    .answers = &answer,
                                     .count = 1,
                                     .done = on_cancelled_or_answered,
                                     .owner = canceller };
@@ -515,9 +529,10 @@ static void enters_with_a_password(void **state)
     redis_server_prepare(&own);
     redis_server_start(&own);
     /* No more rights than docs/failure.md asks for. */
-    redis_server_do(&own,
-                    "ACL SETUSER meter on >pa@ss ~contract-* +evalsha +eval +script|load +ping "
-                    "+select +mget +psetex +pttl +pexpire +time");
+    redis_server_do(
+        &own, "ACL SETUSER meter on >pa@ss ~contract-* +evalsha +eval +script|load +ping "
+              "+select +get +getrange +strlen +setrange +psetex +pexpire +pttl +unlink +time");
+    redis_server_do(&own, "ACL SETUSER mute on >mute ~contract-* +ping +select");
 
     static const struct {
         const char *what;
@@ -526,6 +541,7 @@ static void enters_with_a_password(void **state)
     } rows[] = {
         { "the right password", ":open%3Asesame@", NULL },
         { "a user of its own", "meter:pa%40ss@", NULL },
+        { "a user who may not run scripts", "mute:mute@", "NOPERM " },
         { "a wrong password", ":shut-sesame@", "AUTH refused: WRONGPASS" },
         { "a user that is not there", "nobody:shut-sesame@", "AUTH refused: WRONGPASS" },
         { "none", "", "NOAUTH Authentication required." },
@@ -602,81 +618,376 @@ static void expires_whatever_the_first_cost(void **state)
     weir_store_free(store);
 }
 
-static void repairs_a_state_it_did_not_write(void **state)
+/* The value of a key that holds one limit's state alone. */
+static void put_state(const char *key, double expiry, double first, uint32_t low, uint32_t high)
+{
+    char value[24];
+    memcpy(value, &expiry, 8);
+    memcpy(value + 8, &first, 8);
+    memcpy(value + 16, &low, 4);
+    memcpy(value + 20, &high, 4);
+    redis_server_do(&server, "SET %s %b", key, value, sizeof value);
+}
+
+static const struct weir_spend *spends_of_all(const char *name)
+{
+    static struct weir_spend spends[7];
+    static const enum weir_algorithm algorithms[] = {
+        WEIR_GCRA,         WEIR_TOKEN_BUCKET,    WEIR_LEAKY_BUCKET, WEIR_FIXED_WINDOW,
+        WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER, WEIR_SLIDING_LOG,
+    };
+    for (size_t i = 0; i < COUNT_OF(algorithms); i++) {
+        spends[i] = contract_gcra(name, 10, HOUR, 0);
+        spends[i].algorithm = algorithms[i];
+    }
+    spends[4].from_first = true;
+    return spends;
+}
+
+static void takes_texts_and_other_types_for_new_keys(void **state)
 {
     (void)state;
-    static const struct {
+    static const char *const commands[] = {
+        "SET %s garbage",
+        "SET %s 1",
+        "SET %s 9000000000000000",
+        "SET %s 24-bytes-that-are-nothing",
+        "SET %s more-than-sixty-bytes-that-do-not-say-anything-about-what-was-spent-here",
+        "RPUSH %s one",
+        "HSET %s one two",
+        "SADD %s one",
+        "ZADD %s 1 one",
+        "XADD %s * one two",
+    };
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        print_message("    %s\n", commands[i]);
+        const struct weir_spend *spends = spends_of_all("text");
+        for (size_t n = 0; n < 7; n++) {
+            redis_server_do(&server, commands[i], spends[n].key);
+            struct weir_spend look = look_at(&spends[n]);
+            assert_int_equal(contract_spend(store, &look).remaining, 10);
+            assert_int_equal(contract_spend(store, &spends[n]).remaining, 9);
+            assert_int_equal(contract_spend(store, &spends[n]).remaining, 8);
+            assert_in_range(redis_server_number(&server, "PTTL %s", spends[n].key), 1,
+                            2 * 3600 * 1000 + 10);
+        }
+    }
+    weir_store_free(store);
+}
+
+static void takes_impossible_states_for_new_keys(void **state)
+{
+    (void)state;
+    const struct {
         const char *what;
-        const char *value;
-        uint64_t remaining;
+        double first;
+        uint32_t low, high;
     } rows[] = {
-        { "text", "garbage", 9 },
-        { "an old arrival time", "1", 9 },
-        { "an arrival time with a fraction", "1000000000000000.5", 9 },
-        { "an arrival time that is no number", "nan", 9 },
-        { "an endless one", "inf", 9 },
-        { "a negative one", "-1", 9 },
-        { "a window that is long past", "0:10", 9 },
-        { "a window without a start", ":10", 9 },
-        { "a window and more", "12:34:56", 9 },
-        { "nothing", "", 9 },
+        { "a time long past", 1, 10, 0 },
+        { "a time below zero", -1, 10, 0 },
+        { "a time with a fraction", 1e15 + 0.5, 10, 0 },
+        { "a time that is no number", (double)NAN, 10, 0 },
+        { "an endless time", (double)INFINITY, 10, 0 },
+        { "a time that no clock shows", 9007199254740992.0, 10, 0 },
+        { "more units than there can be", 9e15, 1000000001, 0 },
+        { "more units before than there can be", 9e15, 10, 1000000001 },
+        { "a block that is over", 1, 0, UINT32_MAX },
+        { "a block until no clock shows", 9007199254740992.0, 0, UINT32_MAX },
+        { "a block until no number", (double)NAN, 0, UINT32_MAX },
     };
     struct weir_store *store = open_answering(server.url, PATIENT_MS);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].what);
-        struct weir_spend spends[] = { contract_gcra("repair", 10, 366 * 24 * HOUR, 0),
-                                       contract_window("repair", 10, WEIR_WINDOW_MAX_US) };
-        for (size_t n = 0; n < 2; n++) {
-            redis_server_do(&server, "SET %s %b", spends[n].key, rows[i].value,
-                            strlen(rows[i].value));
-            assert_int_equal(contract_spend(store, &spends[n]).remaining, rows[i].remaining);
-            assert_in_range(redis_server_number(&server, "PTTL %s", spends[n].key), 1,
-                            2 * WEIR_WINDOW_MAX_US / 1000);
+        const struct weir_spend *spends = spends_of_all("state");
+        for (size_t n = 0; n < 7; n++) {
+            put_state(spends[n].key, 8e15, rows[i].first, rows[i].low, rows[i].high);
+            assert_int_equal(contract_spend(store, &spends[n]).remaining, 9);
         }
     }
     weir_store_free(store);
+}
+static long long ttl_ms(const struct weir_spend *spend)
+{
+    return redis_server_number(&server, "PTTL %b", spend->key,
+                               spend->group_length > 0 ? spend->group_length : spend->key_length);
 }
 
 static void repairs_keys_that_would_block_for_ever(void **state)
 {
     (void)state;
     struct weir_store *store = open_answering(server.url, PATIENT_MS);
-    struct weir_spend gcra = contract_gcra("for-ever", 10, HOUR, 0);
-    struct weir_spend window = contract_window("for-ever", 10, HOUR);
-    /* Far ahead and without an expiry: as full as can be, but it ends. */
-    redis_server_do(&server, "SET %s 9000000000000000", gcra.key);
-    redis_server_do(&server, "SET %s 9000000000000000:10", window.key);
-    struct weir_answer answer = contract_spend(store, &gcra);
-    assert_false(answer.allowed);
-    assert_in_range(answer.retry_us, 1, HOUR / 10);
-    assert_in_range(redis_server_number(&server, "PTTL %s", gcra.key), 1, 3600 * 1000 + 10);
-    answer = contract_spend(store, &window);
-    assert_false(answer.allowed);
-    assert_in_range(answer.retry_us, 1, HOUR);
-    assert_in_range(redis_server_number(&server, "PTTL %s", window.key), 1, 3600 * 1000 + 10);
-
-    /* A list where a sum should be is replaced. */
-    struct weir_spend list = contract_gcra("list", 10, HOUR, 0);
-    redis_server_do(&server, "RPUSH %s one", list.key);
-    assert_true(contract_spend(store, &list).allowed);
-
-    /* An expiry that was taken away comes back. */
-    redis_server_do(&server, "PERSIST %s", list.key);
-    assert_true(contract_spend(store, &list).allowed);
-    assert_in_range(redis_server_number(&server, "PTTL %s", list.key), 1, 3600 * 1000);
-
-    /* Even where the request is refused, and only there where it was gone. */
-    struct weir_spend full[] = { contract_gcra("full", 1, HOUR, 0),
-                                 contract_window("full", 1, HOUR) };
-    for (size_t i = 0; i < COUNT_OF(full); i++) {
-        assert_true(contract_spend(store, &full[i]).allowed);
-        redis_server_do(&server, "PEXPIRE %s 7000000", full[i].key);
-        assert_false(contract_spend(store, &full[i]).allowed);
-        assert_in_range(redis_server_number(&server, "PTTL %s", full[i].key), 6000000, 7000000);
-        redis_server_do(&server, "PERSIST %s", full[i].key);
-        assert_false(contract_spend(store, &full[i]).allowed);
-        assert_in_range(redis_server_number(&server, "PTTL %s", full[i].key), 1, 3600 * 1000 + 10);
+    const struct weir_spend *spends = spends_of_all("for-ever");
+    static const uint32_t lows[] = { 0, 0, 0, 10, 10, 10 }, highs[] = { 0, 10, 0, 0, 0, 10 };
+    for (size_t i = 0; i < COUNT_OF(lows); i++) {
+        /* Far ahead, full, and without an expiry: as full as can be, but it ends. */
+        put_state(spends[i].key, 8.9e15, 9e15, lows[i], highs[i]);
+        struct weir_answer answer = contract_spend(store, &spends[i]);
+        assert_false(answer.allowed);
+        assert_in_range(answer.retry_us, 1, 2 * HOUR);
+        assert_in_range(ttl_ms(&spends[i]), 1, 2 * 3600 * 1000 + 10);
     }
+    weir_store_free(store);
+}
+
+/* A client that comes again finds that its key expires once more. */
+static void gives_back_an_expiry_that_was_taken_away(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    const struct weir_spend *spends = spends_of_all("persist");
+    for (size_t i = 0; i < 7; i++) {
+        struct weir_spend spend = spends[i];
+        spend.cost = 10;
+        assert_true(contract_spend(store, &spend).allowed);
+        redis_server_do(&server, "PEXPIRE %s 9000000", spend.key);
+        assert_false(contract_spend(store, &spend).allowed);
+        assert_in_range(ttl_ms(&spend), 8000000, 9000000);
+        redis_server_do(&server, "PERSIST %s", spend.key);
+        assert_false(contract_spend(store, &spend).allowed);
+        assert_in_range(ttl_ms(&spend), 1, 2 * 3600 * 1000 + 10);
+
+        /* What is let through is looked at now and then. */
+        struct weir_spend look = look_at(&spend);
+        redis_server_do(&server, "PERSIST %s", spend.key);
+        for (int n = 0; n < 2000 && ttl_ms(&spend) == -1; n++)
+            contract_spend(store, &look);
+        assert_in_range(ttl_ms(&spend), 1, 2 * 3600 * 1000 + 10);
+    }
+    weir_store_free(store);
+}
+
+/* limits that share a key */
+
+static struct weir_spend in_group(const char *group, const char *name, uint64_t limit)
+{
+    static char keys[64][96];
+    static size_t count;
+    struct weir_spend spend = contract_gcra("group", limit, HOUR, 0);
+    assert_true(count < COUNT_OF(keys));
+    snprintf(keys[count], sizeof keys[0], "contract-%s%s", group, name);
+    spend.key = keys[count++];
+    spend.key_length = strlen(spend.key);
+    spend.group_length = strlen("contract-") + strlen(group);
+    return spend;
+}
+
+/* Decides the limits as one; they all must let it through. */
+static void spend_all(struct weir_store *store, struct weir_answer *answers,
+                      const struct weir_spend *const *spends, size_t count)
+{
+    struct contract_plan plan = { .check.count = count };
+    for (size_t i = 0; i < count; i++)
+        plan.spends[i] = *spends[i];
+    contract_submit_plan(store, &plan);
+    assert_string_equal(plan.check.why, "");
+    for (size_t i = 0; i < count; i++) {
+        assert_true(plan.answers[i].allowed);
+        answers[i] = plan.answers[i];
+    }
+}
+
+static void finds_limits_that_come_go_and_change_places(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_spend a = in_group("places", ":a:gcra", 100),
+                      b = in_group("places", ":b:fixed", 100),
+                      c = in_group("places", ":c:sliding", 100);
+    b.algorithm = WEIR_FIXED_WINDOW;
+    c.algorithm = WEIR_SLIDING_COUNTER;
+    struct weir_answer answers[3];
+    const struct weir_spend *const plans[][3] = {
+        { &a, &b, &c }, { &a, &b, &c }, { &c, &b, &a }, { &b },         { &a, &c },
+        { &b, &a },     { &c },         { &a, &b, &c }, { &a, &b, &c },
+    };
+    uint64_t spent_a = 0, spent_b = 0, spent_c = 0;
+    for (size_t i = 0; i < COUNT_OF(plans); i++) {
+        size_t count = plans[i][1] == NULL ? 1 : plans[i][2] == NULL ? 2 : 3;
+        spend_all(store, answers, plans[i], count);
+        for (size_t n = 0; n < count; n++) {
+            uint64_t *spent = plans[i][n] == &a   ? &spent_a
+                              : plans[i][n] == &b ? &spent_b
+                                                  : &spent_c;
+            assert_int_equal(answers[n].remaining, 100 - ++*spent);
+        }
+        assert_int_equal(redis_server_number(&server, "EXISTS %b", a.key, a.group_length), 1);
+        assert_in_range(ttl_ms(&a), 1, 2 * 3600 * 1000 + 10);
+        assert_in_range(redis_server_number(&server, "STRLEN %b", a.key, a.group_length), 1,
+                        9 + 3 * 20);
+    }
+    weir_store_free(store);
+}
+
+static void keeps_no_more_than_sixteen_sections_of_others(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_answer answer;
+    struct weir_spend first = { 0 }, last = { 0 };
+    for (size_t i = 0; i < 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, ":n%zu:gcra", i);
+        struct weir_spend spend = in_group("many", name, 100);
+        const struct weir_spend *plan = &spend;
+        spend_all(store, &answer, &plan, 1);
+        assert_int_equal(answer.remaining, 99);
+        if (i == 0)
+            first = spend;
+        last = spend;
+    }
+    assert_int_equal(redis_server_number(&server, "STRLEN %b", first.key, first.group_length),
+                     9 + 17 * 20);
+    const struct weir_spend *plan = &last;
+    spend_all(store, &answer, &plan, 1);
+    assert_int_equal(answer.remaining, 98);
+    plan = &first; /* the oldest was forgotten */
+    spend_all(store, &answer, &plan, 1);
+    assert_int_equal(answer.remaining, 99);
+    weir_store_free(store);
+}
+
+static void takes_a_broken_group_for_a_new_key(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_spend spend = in_group("broken", ":a:gcra", 10), other = spend;
+    other.key = in_group("broken", ":b:gcra", 10).key;
+    const struct weir_spend *plan = &spend;
+    struct weir_answer answer;
+    spend_all(store, &answer, &plan, 1);
+    redisReply *good = redis_server_ask(&server, "GET %b", spend.key, spend.group_length);
+    for (size_t length = 0; length < 2 * good->len; length++) {
+        char value[200] = { 0 };
+        memcpy(value, good->str, good->len);
+        if (length == good->len)
+            continue;
+        redis_server_do(&server, "SET %b %b", spend.key, spend.group_length, value, length);
+        /* One or two limits more or less: only a whole section more can be one of somebody else. */
+        plan = &spend;
+        spend_all(store, &answer, &plan, 1);
+        assert_int_equal(answer.remaining, length > good->len ? 8 : 9);
+        redis_server_do(&server, "SET %b %b", spend.key, spend.group_length, value, length);
+        plan = &other;
+        spend_all(store, &answer, &plan, 1);
+        assert_int_equal(answer.remaining, 9);
+        assert_in_range(ttl_ms(&spend), 1, 2 * 3600 * 1000 + 10);
+    }
+    freeReplyObject(good);
+    weir_store_free(store);
+}
+
+/* A calendar is looked up by the clock of who asks, which must be about that of Redis. */
+static void refuses_calendars_of_another_time(void **state)
+{
+    (void)state;
+    struct weir_calendar *calendar = NULL;
+    assert_int_equal(weir_calendar_new(NULL, &calendar, NULL), WEIR_OK); /* days in UTC */
+    struct weir_spend spend = contract_window("calendar", 10, 24 * HOUR);
+    spend.calendar = calendar;
+    struct weir_answer answer;
+    struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, &check);
+    struct weir_redis_scripts scripts = { .clock = WEIR_REDIS_OWN_CLOCK };
+    const struct weir_redis_script *script = weir_redis_scripts_get(&scripts, &plan.shape);
+    const struct weir_clock system = weir_clock_or_system(NULL);
+    for (int days = -2; days <= 2; days++) {
+        static char memory[WEIR_REDIS_COMMAND_BYTES];
+        struct weir_buffer command = weir_buffer_init(memory, sizeof memory);
+        uint64_t then_us = weir_clock_now_us(&system) + (uint64_t)days * 24 * HOUR;
+        weir_redis_write_check(&command, script, WEIR_REDIS_BY_TEXT, WEIR_REDIS_OWN_CLOCK, then_us,
+                               &plan, &check);
+        redisContext *context = redisConnectUnix(server.socket);
+        redisReply *reply = NULL;
+        redisAppendFormattedCommand(context, command.at, command.length);
+        assert_int_equal(redisGetReply(context, (void **)&reply), REDIS_OK);
+        bool is_near = days > -2 && days < 2;
+        assert_int_equal(weir_redis_read_answer(reply, &check),
+                         is_near ? WEIR_REDIS_DECIDED : WEIR_REDIS_REFUSED);
+        if (!is_near)
+            assert_string_equal(check.why,
+                                "ERR the clocks of Redis and its client are too far apart");
+        freeReplyObject(reply);
+        redisFree(context);
+    }
+    weir_redis_scripts_finish(&scripts);
+    weir_calendar_free(calendar);
+}
+
+/* The largest scripts there are: eight limits with a key each, alone or as groups of one. */
+static void has_room_for_the_largest_scripts(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    for (int grouped = 0; grouped < 2; grouped++)
+        for (int algorithm = WEIR_GCRA; algorithm <= WEIR_SLIDING_LOG; algorithm++)
+            for (int operation = WEIR_SPEND; operation <= WEIR_BLOCK; operation++) {
+                struct contract_plan plan = { .check = { .count = WEIR_CHECK_LIMITS,
+                                                         .operation =
+                                                             (enum weir_operation)operation,
+                                                         .block_us = SECOND } };
+                for (size_t i = 0; i < WEIR_CHECK_LIMITS; i++) {
+                    struct weir_spend spend = contract_gcra("largest", 7, HOUR, 0);
+                    spend.algorithm = (enum weir_algorithm)algorithm;
+                    spend.group_length = grouped ? spend.key_length - 1 : 0;
+                    plan.spends[i] = spend;
+                }
+                contract_submit_plan(store, &plan);
+                assert_string_equal(plan.check.why, "");
+                assert_int_equal(plan.check.result, WEIR_STORE_ANSWERED);
+            }
+    weir_store_free(store);
+}
+
+/* scripts */
+
+static long long calls_of(const char *command)
+{
+    redisReply *reply = redis_server_ask(&server, "INFO commandstats");
+    char line[64];
+    snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
+    const char *found = strstr(reply->str, line);
+    long long calls = found == NULL ? 0 : strtoll(found + strlen(line), NULL, 10);
+    freeReplyObject(reply);
+    return calls;
+}
+
+static void sends_a_script_once(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    const struct weir_spend *spends = spends_of_all("once");
+    redis_server_do(&server, "CONFIG RESETSTAT");
+    for (int n = 0; n < 50; n++)
+        for (size_t i = 0; i < 7; i++)
+            contract_spend(store, &spends[i]);
+    /* One by one: whole the first time, and by the hash after that. */
+    assert_in_range(calls_of("eval"), 1, 7);
+    assert_int_equal(calls_of("eval") + calls_of("evalsha"), 7 * 50);
+    assert_int_equal(calls_of("script|load"), calls_of("eval"));
+    weir_store_free(store);
+}
+
+/* More kinds of plans than the store keeps scripts of, again and again. */
+static void decides_more_kinds_of_plans_than_it_keeps(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    const struct weir_spend *spends = spends_of_all("kinds");
+    for (uint64_t round = 1; round <= 3; round++)
+        for (unsigned mask = 1; mask < 128; mask++) {
+            struct contract_plan plan = { .check.count = 0 };
+            for (size_t i = 0; i < 7; i++)
+                if ((mask >> i & 1) != 0) {
+                    plan.spends[plan.check.count] = spends[i];
+                    plan.spends[plan.check.count++].cost = 0;
+                }
+            contract_submit_plan(store, &plan);
+            assert_int_equal(plan.check.result, WEIR_STORE_ANSWERED);
+            for (size_t i = 0; i < plan.check.count; i++)
+                assert_int_equal(plan.answers[i].remaining, 10);
+        }
     weir_store_free(store);
 }
 
@@ -820,8 +1131,17 @@ int main(void)
         FAULT(keeps_databases_apart),
         FAULT(finds_a_server_by_name),
         FAULT(expires_whatever_the_first_cost),
-        FAULT(repairs_a_state_it_did_not_write),
+        FAULT(takes_texts_and_other_types_for_new_keys),
+        FAULT(takes_impossible_states_for_new_keys),
         FAULT(repairs_keys_that_would_block_for_ever),
+        FAULT(gives_back_an_expiry_that_was_taken_away),
+        FAULT(finds_limits_that_come_go_and_change_places),
+        FAULT(keeps_no_more_than_sixteen_sections_of_others),
+        FAULT(takes_a_broken_group_for_a_new_key),
+        FAULT(refuses_calendars_of_another_time),
+        FAULT(has_room_for_the_largest_scripts),
+        FAULT(sends_a_script_once),
+        FAULT(decides_more_kinds_of_plans_than_it_keeps),
         FAULT(sees_through_what_is_no_redis),
         FAULT(lets_nobody_wait_long_for_a_silent_start),
     };

@@ -22,23 +22,39 @@ static void check_message(const struct weir_error *message)
     require(message->path[0] == '\0' || message->path[0] == '/');
 }
 
-static void check_rate(const struct weir_rate *rate)
+static void check_numbers(const struct weir_limit_rule *limit,
+                          const struct weir_limit_numbers *numbers)
 {
+    const struct weir_rate *rate = &numbers->rate;
+    const uint64_t now_us = UINT64_C(1700000000000000);
     require(rate->window_us > 0 && rate->parts > 0 && rate->interval_part < rate->parts);
     require(rate->limit <= WEIR_UNITS_MAX && rate->burst <= WEIR_UNITS_MAX);
+    require(weir_has_burst(limit->algorithm) || rate->burst == rate->limit);
+    if (numbers->calendar == NULL)
+        return;
+    require(limit->algorithm == WEIR_FIXED_WINDOW && !limit->from_first);
+    struct weir_window window = weir_calendar_window(numbers->calendar, now_us);
+    require(window.start_us <= now_us && now_us < window.end_us);
+}
+
+static void check_limit(const struct weir_policy *policy, const struct weir_limit_rule *limit)
+{
+    static const struct weir_text plans[] = { { "free", 4 }, { "pro", 3 }, { NULL, 0 } };
+    struct weir_limit_numbers numbers;
+    require(limit->by.count >= 1 && limit->by.parts[0].count >= 1);
+    require(limit->max_wait_us == 0 || limit->algorithm == WEIR_LEAKY_BUCKET);
+    require(!limit->logs_refusals || limit->algorithm == WEIR_SLIDING_LOG);
+    require(weir_count_units(limit, 404, 1) <= WEIR_STATUS_UNITS_MAX);
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
+        if (weir_limit_rate(policy, limit, plans[i], &numbers))
+            check_numbers(limit, &numbers);
 }
 
 static void check_ruleset(const struct weir_policy *policy, const struct weir_ruleset *ruleset)
 {
-    struct weir_rate rate;
     require(ruleset->limit_count >= 1 && ruleset->limit_count <= WEIR_CHECK_LIMITS);
-    for (size_t i = 0; i < ruleset->limit_count; i++) {
-        const struct weir_limit_rule *limit = &ruleset->limits[i];
-        require(limit->by.count >= 1 && limit->by.parts[0].count >= 1);
-        require(limit->algorithm == WEIR_GCRA || limit->algorithm == WEIR_FIXED_WINDOW);
-        if (weir_limit_rate(policy, limit, WEIR_TEXT("free"), &rate))
-            check_rate(&rate);
-    }
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        check_limit(policy, &ruleset->limits[i]);
 }
 
 static void check_policy(const struct weir_policy *policy)

@@ -1,6 +1,6 @@
 /* Replies: whatever a server sends goes through hiredis's parser into a check's answers. What is
  * read as a decision must be one that can be; what is not must say why. The first byte picks the
- * limits that were asked about. */
+ * limits that were asked about; the rest is RESP, or (without that) what a bulk string holds. */
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +15,53 @@ static void require(bool holds)
         abort();
 }
 
-static void make_check(struct weir_check *check, uint8_t pick)
+static void make_spend(struct weir_spend *spend, size_t row)
 {
     static const struct {
         enum weir_algorithm algorithm;
         uint64_t limit, window_us, burst, cost;
-    } spends[] = {
+    } rows[] = {
         { WEIR_GCRA, 5, 1000000, 10, 1 },
         { WEIR_GCRA, 7, 1000000, 9, 0 },
         { WEIR_GCRA, 0, 1000000, 0, 1 },
         { WEIR_GCRA, 1000, 1000000, 0, 1001 },
+        { WEIR_TOKEN_BUCKET, 5, 1000000, 10, 1 },
+        { WEIR_TOKEN_BUCKET, 7, WEIR_WINDOW_MAX_US, 9, 2 },
+        { WEIR_LEAKY_BUCKET, 1000000000, 1000001, 0, 1000 },
         { WEIR_FIXED_WINDOW, 100, 60000000, 0, 3 },
         { WEIR_FIXED_WINDOW, 1, WEIR_WINDOW_MAX_US, 0, 1 },
+        { WEIR_SLIDING_COUNTER, 1000000000, WEIR_WINDOW_MAX_US, 0, 1 },
+        { WEIR_SLIDING_COUNTER, 3, 1, 0, 1 },
+        { WEIR_SLIDING_LOG, 1000, 60000000, 0, 20 },
     };
-    memset(check, 0, sizeof *check);
-    check->count = 1 + pick % WEIR_CHECK_LIMITS;
-    for (size_t i = 0; i < check->count; i++) {
-        size_t row = (pick / WEIR_CHECK_LIMITS + i) % (sizeof spends / sizeof spends[0]);
-        struct weir_spend *spend = &check->spends[i];
-        spend->algorithm = spends[row].algorithm;
-        spend->cost = spends[row].cost;
-        require(weir_rate_make(spends[row].limit, spends[row].window_us, spends[row].burst,
-                               &spend->rate, NULL)
-                == WEIR_OK);
+    row %= sizeof rows / sizeof rows[0];
+    *spend = (struct weir_spend){ .algorithm = rows[row].algorithm, .cost = rows[row].cost };
+    spend->from_first = row == 8;
+    spend->logs_refusals = row == 11;
+    require(
+        weir_rate_make(rows[row].limit, rows[row].window_us, rows[row].burst, &spend->rate, NULL)
+        == WEIR_OK);
+}
+
+/* A check with what it points to. */
+struct asked {
+    struct weir_check check;
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_answer answers[WEIR_CHECK_LIMITS];
+};
+
+static void make_check(struct asked *asked, uint8_t pick)
+{
+    static const char *const keys[] = { "g:1", "h", "g:2", "i", "g:3", "j", "g:4", "k" };
+    memset(asked, 0, sizeof *asked);
+    asked->check.spends = asked->spends;
+    asked->check.answers = asked->answers;
+    asked->check.count = 1 + pick % WEIR_CHECK_LIMITS;
+    for (size_t i = 0; i < asked->check.count; i++) {
+        make_spend(&asked->spends[i], pick / WEIR_CHECK_LIMITS + i);
+        asked->spends[i].key = keys[i];
+        asked->spends[i].key_length = strlen(keys[i]);
+        asked->spends[i].group_length = i % 2 == 0 ? 1 : 0;
     }
 }
 
@@ -48,11 +72,12 @@ static void check_answer(const struct weir_spend *spend, const struct weir_answe
     uint64_t most = spend->rate.limit == 0 ? 0 : spend->rate.burst;
     require(answer->remaining <= most);
     require(!answer->allowed || (!answer->impossible && answer->retry_us == 0));
-    require(answer->allowed || answer->impossible || answer->retry_us > 0);
-    if (answer->allowed)
-        require(is_spent ? spend->cost + answer->remaining <= most
-                         : spend->cost <= answer->remaining);
     require(answer->impossible == (spend->cost > most));
+    if (answer->allowed && is_spent)
+        require(spend->cost + answer->remaining <= most);
+    /* The script computes the wait of a log, and none else. */
+    if (spend->algorithm != WEIR_SLIDING_LOG)
+        require(answer->allowed || answer->impossible || answer->retry_us > 0);
 }
 
 static bool all_allowed(const struct weir_check *check)
@@ -65,19 +90,20 @@ static bool all_allowed(const struct weir_check *check)
 
 static void read_as_answer(const redisReply *reply, uint8_t pick)
 {
-    struct weir_check check;
-    make_check(&check, pick);
-    switch (weir_redis_read_answer(reply, &check)) {
+    struct asked asked;
+    make_check(&asked, pick);
+    const struct weir_check *check = &asked.check;
+    switch (weir_redis_read_answer(reply, &asked.check)) {
     case WEIR_REDIS_DECIDED:
-        for (size_t i = 0; i < check.count; i++)
-            check_answer(&check.spends[i], &check.answers[i], all_allowed(&check));
+        for (size_t i = 0; i < check->count; i++)
+            check_answer(&check->spends[i], &check->answers[i], all_allowed(check));
         return;
     case WEIR_REDIS_NO_SCRIPT:
         return;
     case WEIR_REDIS_REFUSED:
     case WEIR_REDIS_UNFIT:
-        require(memchr(check.why, '\0', sizeof check.why) != NULL);
-        for (const char *at = check.why; *at != '\0'; at++)
+        require(memchr(check->why, '\0', sizeof check->why) != NULL);
+        for (const char *at = check->why; *at != '\0'; at++)
             require(*at >= 0x20 && *at < 0x7F);
         return;
     }
@@ -108,8 +134,28 @@ static bool announces_much(const uint8_t *data, size_t size)
     return false;
 }
 
+/* The bytes as a bulk string, as they are and behind a time that a script can give. */
+static void read_as_bulk(const uint8_t *data, size_t size, uint8_t pick)
+{
+    char bytes[512] = { 0 };
+    if (size >= sizeof bytes)
+        return;
+    memcpy(bytes, data, size);
+    redisReply reply = { .type = REDIS_REPLY_STRING, .str = bytes };
+    reply.len = (__typeof__(reply.len))size;
+    read_as_answer(&reply, pick);
+
+    double now = size > 0 && data[0] % 2 == 0 ? 1767225600250000.0 : -1767225600250000.0;
+    if (size < sizeof now)
+        return;
+    memcpy(bytes, &now, sizeof now);
+    read_as_answer(&reply, pick);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (size > 0)
+        read_as_bulk(data + 1, size - 1, data[0]);
     if (size < 1 || announces_much(data + 1, size - 1))
         return 0;
     redisReader *reader = redisReaderCreate();

@@ -47,7 +47,7 @@ class Command(DemoTest):
     def test_refuses_bad_files_when_it_checks_and_when_it_starts(self):
         bad_rate = one_limit("ip", "5/fortnight")
         no_policy = make_config({}, [("GET /ip", {"policy": "gone"})])
-        later = one_limit("ip", "5/minute", algorithm="sliding-log")
+        later = one_limit("ip", "5/minute", lease={"batch": 5})
         for config in (bad_rate, no_policy, later, {"store": {"url": "sqlite:x"}}, {"store": 5},
                        {**one_limit("ip", "5/minute"), "store": {"url": "redis://h:99999"}},
                        []):

@@ -83,13 +83,26 @@ class Quota(DemoTest):
     def test_charges_what_a_route_costs(self):
         config = one_limit(rate="20/hour", **BY_CLIENT)
         config["routes"][:0] = [
+            {"match": "GET /ip", "auth": "required", "policy": "only", "cost": 5},
+            {"match": "GET /v1/quota", "auth": "required", "policy": "only", "cost": 0},
+        ]
+        demo = Demo(self, config)
+        targets = ["/v1/quota", "/v1/catalog", "/ip", "/v1/quota", "/v1/quota"]
+        left = [demo.get(target, FREE).quotas()["only"]["r"] for target in targets]
+        self.assertEqual(left, [20, 19, 14, 14, 14])
+
+    def test_settles_a_search_to_what_it_found(self):
+        config = one_limit(rate="20/hour", **BY_CLIENT)
+        config["routes"][:0] = [
             {"match": "GET /v1/search", "auth": "required", "policy": "only", "cost": 5},
             {"match": "GET /v1/quota", "auth": "required", "policy": "only", "cost": 0},
         ]
         demo = Demo(self, config)
-        targets = ["/v1/quota", "/v1/catalog", "/v1/search?q=gate", "/v1/quota", "/v1/quota"]
+        targets = ["/v1/search?q=zzz", "/v1/quota", "/v1/search?q=gate", "/v1/quota",
+                   "/v1/search?q=e", "/v1/quota", "/v1/search"]
         left = [demo.get(target, FREE).quotas()["only"]["r"] for target in targets]
-        self.assertEqual(left, [20, 19, 14, 14, 14])
+        # 1 for looking and 1 for each item found: 1, 3 and 7 of the 5 reserved; a bad request 1.
+        self.assertEqual(left, [19, 19, 16, 16, 9, 9, 8])
 
     def test_says_when_a_cost_can_never_be_met(self):
         demo = Demo(self)

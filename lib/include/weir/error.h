@@ -42,7 +42,9 @@
     X(WEIR_W_ROUTE_HIDDEN, "route-hidden", "A route can never match: an earlier one hides it.")    \
     X(WEIR_W_PER_PROCESS, "per-process", "Limits on the memory store hold for one process each.")  \
     X(WEIR_W_NO_SECRET, "no-secret", "Identifiers are hashed without a secret.")                   \
-    X(WEIR_W_COUNTED_TWICE, "counted-twice", "A limiter stands twice in one chain.")
+    X(WEIR_W_COUNTED_TWICE, "counted-twice", "A limiter stands twice in one chain.")               \
+    X(WEIR_W_QUEUE_OUT_OF_REACH, "queue-out-of-reach",                                             \
+      "A leaky bucket has places that no request can wait in.")
 
 #define WEIR_CODE_ENUM(code, name, meaning) code,
 enum weir_code { WEIR_CODES(WEIR_CODE_ENUM) WEIR_CODE_COUNT };

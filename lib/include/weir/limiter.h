@@ -45,6 +45,11 @@ struct weir_limiter_options {
     /* Called for each decision that is not a plain allow, on the request's thread. */
     void (*on_decision)(void *decision_self, const struct weir_decision *decision);
     void *decision_self;
+
+    /* What a request costs, instead of what its route says; called once for each request that
+     * limits apply to, before it is decided. NULL: the route's cost. */
+    uint64_t (*cost)(void *cost_self, struct weir_request *request, uint64_t route_cost);
+    void *cost_self;
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
@@ -66,6 +71,17 @@ WEIR_API const struct weir_middleware *weir_limit(struct weir_limiter *limiter);
 /* Only finds out who asks, for a chain whose own middleware needs that before weir_limit(). */
 WEIR_API const struct weir_middleware *weir_identify(struct weir_limiter *limiter);
 
+/* Says what a request really cost, once the work is done or measured: less is given back, more is
+ * charged. At most once for each request; never beyond what a limit holds, never into its next
+ * window, and what time has earned back meanwhile is not given back again (docs/algorithms.md).
+ * Until then its cost was an estimate, which stands if nobody calls this.
+ *
+ * Limits with "count" by outcome are settled when the reply is queued: called before that, `actual`
+ * is what their units are counted in. From a handler or middleware of the request, or from the
+ * callbacks of its response, up to the application's completed callback; never blocks.
+ * Errors: WEIR_E_STATE: settled already, or nothing was spent (refused, not limited, store failed). */
+WEIR_API enum weir_code weir_settle(struct weir_request *request, uint64_t actual);
+
 /* How the limiter's store is. Thread-safe. */
 WEIR_API void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state);
 
@@ -83,5 +99,90 @@ struct weir_quota {
  * there are. None where the store failed or no policy applies. On the request's own thread. */
 WEIR_API size_t weir_request_quotas(struct weir_request *request, struct weir_limiter *limiter,
                                     struct weir_quota *quotas, size_t size);
+
+/* without HTTP */
+
+/* A value of a dimension that a client sends: {"header:X-Device", "a1"}, {"query:q", "gate"},
+ * {"param:id", "42"}. */
+struct weir_value {
+    const char *name;
+    const char *value;
+};
+
+/* Who spends, for code that is not in a request: a sender of text messages, a worker of a queue, an
+ * operator's tool. What is NULL is absent, and limits by it do not apply. All is borrowed for the
+ * call. */
+struct weir_subject {
+    size_t size;         /* set by WEIR_SUBJECT                              */
+    const char *policy;  /* whose limits: a name in the file's "policies"    */
+    const char *limit;   /* only this one of them; NULL: all                 */
+    const char *ip;      /* "203.0.113.7"; its network is counted            */
+    const char *api_key; /* the public id of a key in the keys file, whose
+                                      * user, tenant and plan go along                   */
+    const char *user;    /* these go before the key's                        */
+    const char *tenant;
+    const char *plan;
+    const char *route;               /* as its "match" is written                        */
+    const struct weir_value *values; /* `value_count` of them                            */
+    size_t value_count;
+    uint64_t cost; /* 0: 1                                                               */
+    /* New fields go here, at the end; none is ever removed or reordered. */
+};
+
+#define WEIR_SUBJECT(...)                                                                          \
+    (&(const struct weir_subject){ .size = sizeof(struct weir_subject), __VA_ARGS__ })
+
+struct weir_verdict {
+    bool allowed;
+    enum weir_outcome outcome;
+    bool by_memory;     /* decided by the fallback in this process                         */
+    uint64_t wait_us;   /* allowed by a leaky bucket: go on after so long                  */
+    uint64_t retry_us;  /* refused: come back after so long; 0 if that never helps         */
+    const char *policy; /* that refused, with the longest wait; else NULL. Lives as long   */
+    const char *limit;  /* as the policy file does                                         */
+    struct weir_quota quotas[WEIR_CHECK_LIMITS];
+    size_t quota_count;
+
+    /* for weir_limiter_settle() */
+    uint64_t decided_us;
+    uint64_t full_us[WEIR_CHECK_LIMITS];
+};
+
+/* Decides `count` subjects as one: all of their limits are spent, or none is. Blocks up to the
+ * store's deadline, so it is not for a server's own threads; there weir_limit() does it. When the
+ * store fails the strictest of the policies' rules for that holds, and the outcome says so.
+ *
+ * WEIR_OK: the verdict is filled, whichever it is. Errors: WEIR_E_ARGUMENT; WEIR_E_REFERENCE: no
+ * such policy, limit or API key; WEIR_E_VALUE: an address or value name that is none, or more than
+ * 8 limits in all; WEIR_E_MEMORY, WEIR_E_SYSTEM. This and the rest: any thread. */
+WEIR_API enum weir_code weir_limiter_check(struct weir_limiter *limiter,
+                                           const struct weir_subject *subjects, size_t count,
+                                           struct weir_verdict *verdict, struct weir_error *error);
+
+/* The same without spending: what weir_limiter_check() would say, and what is left. Errors also:
+ * WEIR_E_STORE_TIMEOUT, _UNAVAILABLE, _ERROR. */
+WEIR_API enum weir_code weir_limiter_peek(struct weir_limiter *limiter,
+                                          const struct weir_subject *subjects, size_t count,
+                                          struct weir_verdict *verdict, struct weir_error *error);
+
+/* As weir_settle(), for what weir_limiter_check() allowed with the same subjects: each of them cost
+ * `actual`. Call it at most once. Blocks. Errors as weir_limiter_peek(), and WEIR_E_STATE: nothing
+ * was spent. */
+WEIR_API enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
+                                            const struct weir_subject *subjects, size_t count,
+                                            const struct weir_verdict *verdict, uint64_t actual,
+                                            struct weir_error *error);
+
+/* Forgets what the subject has spent, and that it is blocked, in the store and in this process's
+ * fallback. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit applies to it. */
+WEIR_API enum weir_code weir_limiter_reset(struct weir_limiter *limiter,
+                                           const struct weir_subject *subject,
+                                           struct weir_error *error);
+
+/* Refuses the subject for `seconds` (up to 71 years), whatever it spends or has spent; weir_limiter_reset()
+ * ends it. Errors as above. */
+WEIR_API enum weir_code weir_limiter_block(struct weir_limiter *limiter,
+                                           const struct weir_subject *subject, uint64_t seconds,
+                                           struct weir_error *error);
 
 #endif

@@ -63,8 +63,9 @@ WEIR_API enum MHD_Result weir_redirect_queue_response(struct MHD_Connection *con
                                                       struct MHD_Response *response);
 WEIR_API void weir_redirect_destroy_response(struct MHD_Response *response);
 
-/* The request whose handler runs on this thread, for a wrapped application that wants to know the
- * user or the quotas; NULL outside its handler, and for any other connection. */
+/* The request whose handler or completed callback runs on this thread, for a wrapped application
+ * that wants to know the user or the quotas, or to settle what the work cost; NULL outside of them,
+ * and for any other connection. */
 WEIR_API struct weir_request *weir_request_of(const struct MHD_Connection *connection);
 
 /* The connection a request came on, for handlers of the chain that queue a response of their own

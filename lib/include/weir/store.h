@@ -44,14 +44,27 @@ struct weir_rate {
 WEIR_API enum weir_code weir_rate_make(uint64_t limit, uint64_t window_us, uint64_t burst,
                                        struct weir_rate *rate, struct weir_error *error);
 
+struct weir_calendar;
+
 /* One limit of a plan: spend `cost` units of the sum kept under `key`. */
 struct weir_spend {
     enum weir_algorithm algorithm;
-    bool from_first; /* fixed window: opens with the key's first request */
+    bool from_first;    /* fixed window: opens with the key's first request                     */
+    bool logs_refusals; /* sliding log: what it refuses is logged too, and lengthens the wait   */
     struct weir_rate rate;
-    uint64_t cost;     /* 0 looks without spending                         */
-    const char *key;   /* bytes, NUL allowed, valid until `done`           */
-    size_t key_length; /* 1 to WEIR_KEY_MAX                                */
+    const struct weir_calendar *calendar; /* fixed window: where its edges are; borrowed until
+                                           * `done`; NULL: at multiples of its length since 1970 */
+    uint64_t max_wait_us; /* leaky bucket: the longest wait in its queue; 0: pass at once        */
+    uint64_t cost;        /* 0 looks without spending                                            */
+    const char *key;      /* bytes, NUL allowed, valid until `done`                              */
+    size_t key_length;    /* 1 to WEIR_KEY_MAX                                                   */
+    size_t group_length;  /* so many bytes of the key are the same for all limits of one client
+                           * and one policy, and a store may keep these together; 0: alone       */
+
+    /* to settle: what was spent, as the decision said */
+    uint64_t reserved;   /* its cost                                   */
+    uint64_t decided_us; /* its check->now_us                          */
+    uint64_t full_us;    /* that and the answer's reset_us             */
 };
 
 #define WEIR_KEY_MAX 512
@@ -64,6 +77,7 @@ struct weir_answer {
     uint64_t remaining; /* units that can be spent now, after this request             */
     uint64_t retry_us;  /* refused: wait this long and be let through; else 0          */
     uint64_t reset_us;  /* until all of the limit is there again                       */
+    uint64_t wait_us;   /* allowed by a leaky bucket: its moment comes after so long   */
 };
 
 enum weir_store_result {
@@ -76,23 +90,35 @@ enum weir_store_result {
 
 #define WEIR_CHECK_LIMITS 8
 
-/* A plan of 1 to 8 limits that a store decides as one: all are spent, or none is.
+/* What a check asks for; docs/algorithms.md says what each does to every algorithm. */
+enum weir_operation {
+    WEIR_SPEND,  /* decide all limits as one: all are spent, or none is               */
+    WEIR_SETTLE, /* correct what was spent before, from `reserved` to `cost` units    */
+    WEIR_RESET,  /* forget the keys, blocked ones too                                 */
+    WEIR_BLOCK   /* refuse all that costs anything under the keys for `block_us`      */
+};
+
+/* A plan of 1 to 8 limits that a store decides as one.
  *
- * The caller owns the check, keeps it in place from submit until `done`, and sets the
- * first part; the store sets the second before it calls `done`, and may use `store` as
- * it likes in between. `done` is called exactly once for each submitted check, from any
+ * The caller owns the check and what it points to, and keeps them in place from submit until
+ * `done`; it sets the first part, and the store sets the second before it calls `done`, and may use
+ * `store` as it likes in between. `done` is called exactly once for each submitted check, from any
  * thread, or before submit returns; after it the store never touches the check again. */
 struct weir_check {
     /* the caller's */
-    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    enum weir_operation operation;
+    bool wants_time; /* to spend: `now_us` is needed afterwards, to settle with     */
+    const struct weir_spend *spends; /* `count` of them                             */
+    struct weir_answer *answers;     /* likewise; only WEIR_SPEND fills them        */
     size_t count;
+    uint64_t block_us; /* up to WEIR_BURST_MAX_US                                   */
     void (*done)(struct weir_check *check);
     void *owner;
 
     /* the answer */
     enum weir_store_result result;
-    struct weir_answer answers[WEIR_CHECK_LIMITS]; /* if ANSWERED                           */
-    char why[64]; /* if not: a short text for the log, such as Redis's "OOM command …" */
+    uint64_t now_us; /* if ANSWERED and wanted: the store's time of the decision    */
+    char why[64]; /* if not ANSWERED: a short text for the log, such as Redis's "OOM command …" */
 
     /* the store's own while the check is under way */
     void *store[4];

@@ -26,23 +26,23 @@ static void decides_by_time_owed(void **state)
         struct weir_answer want;
         uint64_t owed_after_ms;
     } rows[] = {
-        { "a new key", 0, 1, { true, false, 4, 0, 200 * MS }, 200 },
-        { "the last of the burst", 800, 1, { true, false, 0, 0, 1000 * MS }, 1000 },
-        { "one too many", 1000, 1, { false, false, 0, 200 * MS, 1000 * MS }, 1000 },
-        { "half a unit back", 900, 1, { false, false, 0, 100 * MS, 900 * MS }, 900 },
-        { "all at once", 0, 5, { true, false, 0, 0, 1000 * MS }, 1000 },
-        { "the capacity, drained", 1000, 5, { false, false, 0, 1000 * MS, 1000 * MS }, 1000 },
-        { "more than is there", 400, 4, { false, false, 3, 200 * MS, 400 * MS }, 400 },
-        { "more than will ever be", 400, 6, { false, true, 3, 0, 400 * MS }, 400 },
-        { "the largest cost", 400, UINT64_MAX, { false, true, 3, 0, 400 * MS }, 400 },
-        { "a look", 400, 0, { true, false, 3, 0, 400 * MS }, 400 },
-        { "a look at nothing left", 1000, 0, { true, false, 0, 0, 1000 * MS }, 1000 },
-        { "a clock set back", 120000, 1, { false, false, 0, 200 * MS, 1000 * MS }, 1000 },
+        { "a new key", 0, 1, { true, false, 4, 0, 200 * MS, 0 }, 200 },
+        { "the last of the burst", 800, 1, { true, false, 0, 0, 1000 * MS, 0 }, 1000 },
+        { "one too many", 1000, 1, { false, false, 0, 200 * MS, 1000 * MS, 0 }, 1000 },
+        { "half a unit back", 900, 1, { false, false, 0, 100 * MS, 900 * MS, 0 }, 900 },
+        { "all at once", 0, 5, { true, false, 0, 0, 1000 * MS, 0 }, 1000 },
+        { "the capacity, drained", 1000, 5, { false, false, 0, 1000 * MS, 1000 * MS, 0 }, 1000 },
+        { "more than is there", 400, 4, { false, false, 3, 200 * MS, 400 * MS, 0 }, 400 },
+        { "more than will ever be", 400, 6, { false, true, 3, 0, 400 * MS, 0 }, 400 },
+        { "the largest cost", 400, UINT64_MAX, { false, true, 3, 0, 400 * MS, 0 }, 400 },
+        { "a look", 400, 0, { true, false, 3, 0, 400 * MS, 0 }, 400 },
+        { "a look at nothing left", 1000, 0, { true, false, 0, 0, 1000 * MS, 0 }, 1000 },
+        { "a clock set back", 120000, 1, { false, false, 0, 200 * MS, 1000 * MS, 0 }, 1000 },
     };
     struct weir_rate rate = rate_of(5, SECOND, 0);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);
-        struct weir_state owed = { NOW + rows[i].owed_ms * MS, 0 };
+        struct weir_state owed = { NOW + rows[i].owed_ms * MS, 0, 0 };
         struct weir_decision_step step = weir_gcra_decide(&rate, owed, NOW, rows[i].cost);
         assert_int_equal(step.answer.allowed, rows[i].want.allowed);
         assert_int_equal(step.answer.impossible, rows[i].want.impossible);
@@ -50,7 +50,7 @@ static void decides_by_time_owed(void **state)
         assert_int_equal(step.answer.retry_us, rows[i].want.retry_us);
         assert_int_equal(step.answer.reset_us, rows[i].want.reset_us);
         assert_int_equal(step.state.first, NOW + rows[i].owed_after_ms * MS);
-        assert_int_equal(step.state.second, 0);
+        assert_int_equal(step.state.low, 0);
     }
 }
 
@@ -59,7 +59,7 @@ static void gives_the_figures_of_the_design(void **state)
 {
     (void)state;
     struct weir_rate rate = rate_of(5, SECOND, 10);
-    struct weir_decision_step step = { .state = { 0, 0 } };
+    struct weir_decision_step step = { .state = { 0 } };
     for (uint64_t n = 0; n < 12; n++) {
         step = weir_gcra_decide(&rate, step.state, NOW + n * 10 * MS, 1);
         assert_int_equal(step.answer.allowed, n < 10);
@@ -92,13 +92,13 @@ static void keeps_fractions_of_a_microsecond(void **state)
         assert_int_equal(whole.part, 0);
 
         /* Unit by unit it is as long as at once. */
-        struct weir_state sum = { NOW, 0 };
+        struct weir_state sum = { NOW, 0, 0 };
         uint64_t units = rows[i].limit < 1000 ? rows[i].limit : 1000;
         for (uint64_t n = 0; n < units; n++)
             sum = weir_gcra_decide(&rate, sum, NOW, 1).state;
         struct weir_span span = weir_gcra_span(&rate, units);
         assert_int_equal(sum.first - NOW, span.us);
-        assert_int_equal(sum.second, span.part);
+        assert_int_equal(sum.low, span.part);
     }
 }
 
@@ -107,7 +107,7 @@ static void lets_exactly_a_days_worth_through(void **state)
     (void)state;
     /* 7/minute for a day: the burst of 7, and then 7 more in each minute. */
     struct weir_rate rate = rate_of(7, 60 * SECOND, 0);
-    struct weir_state kept = { 0, 0 };
+    struct weir_state kept = { 0 };
     uint64_t through = 0, now_us = NOW;
     while (now_us <= NOW + DAY) {
         struct weir_decision_step step = weir_gcra_decide(&rate, kept, now_us, 1);
@@ -124,7 +124,7 @@ static void gives_no_more_than_the_burst_after_idling(void **state)
     struct weir_rate rate = rate_of(5, SECOND, 0);
     static const uint64_t idle_us[] = { SECOND, 2 * SECOND, DAY, 100 * 366 * DAY };
     for (size_t i = 0; i < COUNT_OF(idle_us); i++) {
-        struct weir_state kept = { NOW + SECOND, 0 };
+        struct weir_state kept = { NOW + SECOND, 0, 0 };
         uint64_t through = 0;
         for (int n = 0; n < 10; n++) {
             struct weir_decision_step step =
@@ -136,24 +136,10 @@ static void gives_no_more_than_the_burst_after_idling(void **state)
     }
 }
 
-static void refuses_everything_at_a_limit_of_zero(void **state)
-{
-    (void)state;
-    struct weir_rate rate = rate_of(0, SECOND, 0);
-    struct weir_state owed = { NOW + SECOND, 0 };
-    struct weir_decision_step step = weir_gcra_decide(&rate, owed, NOW, 1);
-    assert_false(step.answer.allowed);
-    assert_true(step.answer.impossible);
-    assert_int_equal(step.answer.remaining, 0);
-    assert_int_equal(step.answer.retry_us, 0);
-    assert_int_equal(step.state.first, owed.first);
-    assert_true(weir_gcra_decide(&rate, owed, NOW, 0).answer.allowed);
-}
-
 static void applies_new_numbers_to_what_is_kept(void **state)
 {
     (void)state;
-    struct weir_state used_up = { NOW + SECOND, 0 };
+    struct weir_state used_up = { NOW + SECOND, 0, 0 };
     struct weir_rate faster = rate_of(10, SECOND, 0);
     struct weir_answer answer = weir_gcra_decide(&faster, used_up, NOW, 1).answer;
     assert_int_equal(answer.retry_us, 100 * MS);
@@ -173,10 +159,10 @@ static void applies_new_numbers_to_what_is_kept(void **state)
     assert_true(step.answer.allowed);
 
     /* Parts of a rate that had more of them. */
-    struct weir_state parts = { NOW + 100 * MS, 999999 };
+    struct weir_state parts = { NOW + 100 * MS, 999999, 0 };
     step = weir_gcra_decide(&faster, parts, NOW, 1);
     assert_true(step.answer.allowed);
-    assert_true(step.state.second < faster.parts);
+    assert_true(step.state.low < faster.parts);
 }
 
 static void keeps_nothing_where_nothing_is_owed(void **state)
@@ -189,8 +175,45 @@ static void keeps_nothing_where_nothing_is_owed(void **state)
     /* A state counts until its time is over, the fraction included. */
     struct weir_decision_step step = weir_gcra_decide(&rate, (struct weir_state){ 0 }, NOW, 1);
     assert_int_equal(step.state.first, NOW + 142857);
-    assert_int_equal(step.state.second, 1);
+    assert_int_equal(step.state.low, 1);
     assert_int_equal(step.expires_us, NOW + 142858);
+}
+
+/* Settles a state that is so far ahead of now, of 5 a second: 200 ms for each unit. */
+static void settles_in_the_time_that_is_still_in_use(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        uint64_t owed_ms, reserved, cost;
+        uint64_t full_ms; /* after now; below 0 as the largest numbers */
+        uint64_t owed_after_ms;
+    } rows[] = {
+        { "less", 600, 3, 1, 600, 200 },
+        { "nothing at all", 600, 3, 0, 600, 0 },
+        { "less, half of it earned back", 600, 3, 0, 300, 300 },
+        { "less, all of it earned back", 600, 3, 0, 0, 600 },
+        { "less, long ago", 600, 3, 0, (uint64_t)-5000, 600 },
+        { "less than is in use", 100, 3, 0, 600, 0 },
+        { "more", 200, 1, 3, 200, 600 },
+        { "more, of which one is earned back", 0, 1, 3, (uint64_t)-200, 200 },
+        { "more, all of it earned back", 100, 1, 3, (uint64_t)-400, 100 },
+        { "more than it holds", 800, 1, 5, 800, 1000 },
+        { "more by the most", 800, 0, WEIR_UNITS_MAX, 800, 1000 },
+        { "the same", 600, 3, 3, 600, 600 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        const struct weir_spend spend = { .algorithm = WEIR_GCRA,
+                                          .rate = rate_of(5, SECOND, 0),
+                                          .reserved = rows[i].reserved,
+                                          .cost = rows[i].cost,
+                                          .decided_us = NOW - DAY,
+                                          .full_us = NOW + rows[i].full_ms * MS };
+        struct weir_state before = { NOW + rows[i].owed_ms * MS, 0, 0 };
+        struct weir_decision_step step = weir_settle_state(&spend, before, NOW);
+        assert_int_equal(step.state.first, NOW + rows[i].owed_after_ms * MS);
+    }
 }
 
 int main(void)
@@ -201,9 +224,9 @@ int main(void)
         cmocka_unit_test(keeps_fractions_of_a_microsecond),
         cmocka_unit_test(lets_exactly_a_days_worth_through),
         cmocka_unit_test(gives_no_more_than_the_burst_after_idling),
-        cmocka_unit_test(refuses_everything_at_a_limit_of_zero),
         cmocka_unit_test(applies_new_numbers_to_what_is_kept),
         cmocka_unit_test(keeps_nothing_where_nothing_is_owed),
+        cmocka_unit_test(settles_in_the_time_that_is_still_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,11 @@ struct told_store {
     bool is_ready;
     bool answers_at_once;
     struct weir_check *held;
-    struct weir_check answer; /* result, answers and why are copied from here */
+    struct weir_check answer; /* result, now_us and why are copied from here */
+    struct weir_answer answers[WEIR_CHECK_LIMITS];
+    struct weir_spend settled[WEIR_CHECK_LIMITS]; /* of the last settlement */
+    size_t settled_count;
+    unsigned settlements;
     unsigned asked;
     unsigned cancelled;
     char keys[WEIR_CHECK_LIMITS][256];
@@ -31,14 +35,28 @@ static void told_answer(struct told_store *store)
     struct weir_check *check = store->held;
     store->held = NULL;
     check->result = store->answer.result;
-    memcpy(check->answers, store->answer.answers, sizeof check->answers);
+    check->now_us = store->answer.now_us;
+    memcpy(check->answers, store->answers, check->count * sizeof *check->answers);
     memcpy(check->why, store->answer.why, sizeof check->why);
+    check->done(check);
+}
+
+static void told_settle(struct told_store *store, struct weir_check *check)
+{
+    store->settlements++;
+    store->settled_count = check->count;
+    memcpy(store->settled, check->spends, check->count * sizeof *check->spends);
+    check->result = WEIR_STORE_ANSWERED;
     check->done(check);
 }
 
 static void told_submit(void *self, struct weir_check *check)
 {
     struct told_store *store = self;
+    if (check->operation == WEIR_SETTLE) {
+        told_settle(store, check);
+        return;
+    }
     store->asked++;
     memset(store->keys, 0, sizeof store->keys);
     for (size_t i = 0; i < check->count; i++) {
@@ -231,14 +249,14 @@ static void will_allow(void)
 {
     told.answer.result = WEIR_STORE_ANSWERED;
     for (size_t i = 0; i < WEIR_CHECK_LIMITS; i++)
-        told.answer.answers[i] =
+        told.answers[i] =
             (struct weir_answer){ .allowed = true, .remaining = 3, .reset_us = 1400000 };
 }
 
 static void will_refuse(size_t index, uint64_t retry_us)
 {
     will_allow();
-    told.answer.answers[index] =
+    told.answers[index] =
         (struct weir_answer){ .remaining = 0, .retry_us = retry_us, .reset_us = 2 * retry_us };
 }
 
@@ -288,7 +306,7 @@ static void says_who_refused_and_for_how_long(void **state)
     (void)state;
     told.answers_at_once = true;
     will_refuse(0, 1200000);
-    told.answer.answers[1] = (struct weir_answer){ .retry_us = 7100000, .reset_us = 9000000 };
+    told.answers[1] = (struct weir_answer){ .retry_us = 7100000, .reset_us = 9000000 };
     struct weir_request *request = ask_as("/open", "foo");
     assert_int_equal(by_hand_run(request), 0);
     assert_int_equal(by_hand_run(request), 429);
@@ -312,7 +330,7 @@ static void gives_no_retry_after_for_the_impossible(void **state)
     (void)state;
     told.answers_at_once = true;
     will_refuse(0, 5000000);
-    told.answer.answers[1] =
+    told.answers[1] =
         (struct weir_answer){ .impossible = true, .remaining = 60, .reset_us = 9000000 };
     struct weir_request *request = ask_as("/open", "foo");
     by_hand_run(request);
@@ -478,7 +496,7 @@ static void promises_nothing_of_a_limit_of_zero(void **state)
     (void)state;
     told.answers_at_once = true;
     told.answer.result = WEIR_STORE_ANSWERED;
-    told.answer.answers[0] = (struct weir_answer){ .impossible = true };
+    told.answers[0] = (struct weir_answer){ .impossible = true };
     struct weir_request *request = ask_as("/nothing", "foo");
     by_hand_run(request);
     assert_int_equal(by_hand_run(request), 429);
@@ -675,6 +693,62 @@ static void shares_every_rate_without_giving_more(void **state)
     }
 }
 
+static void settles_with_the_numbers_of_the_decision(void **state)
+{
+    (void)state;
+    told.answers_at_once = true;
+    will_allow();
+    told.answer.now_us = 5000000;
+    struct weir_request *request = ask_as("/open", "foo");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(by_hand_run(request), 200);
+    assert_int_equal(told.settlements, 0);
+    assert_int_equal(weir_settle(request, 1), WEIR_OK);
+    assert_int_equal(told.settlements, 1);
+    assert_int_equal(told.settled_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(told.settled[i].reserved, 2);
+        assert_int_equal(told.settled[i].cost, 1);
+        assert_int_equal(told.settled[i].decided_us, 5000000);
+        assert_int_equal(told.settled[i].full_us, 6400000);
+    }
+    weir_request_end(request);
+    assert_int_equal(told.settlements, 1);
+}
+
+static void settles_in_the_store_that_decided(void **state)
+{
+    (void)state;
+    told.is_ready = false;
+    struct weir_request *request = ask_as("/memory", NULL);
+    assert_int_equal(by_hand_run(request), 200);
+    told.is_ready = true; /* the store is back, and knows nothing of this request */
+    assert_int_equal(weir_settle(request, 0), WEIR_OK);
+    weir_request_end(request);
+    assert_int_equal(told.settlements, 0);
+
+    /* This instance's share is 2 of 4, and none of it is gone. */
+    told.is_ready = false;
+    for (int i = 0; i < 3; i++) {
+        request = ask_as("/memory", NULL);
+        assert_int_equal(by_hand_run(request), i < 2 ? 200 : 429);
+        weir_request_end(request);
+    }
+}
+
+static void settles_nothing_where_the_store_failed(void **state)
+{
+    (void)state;
+    told.answers_at_once = true;
+    will_fail(WEIR_STORE_TIMEOUT);
+    struct weir_request *request = ask_as("/open", "foo");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(by_hand_run(request), 200);
+    assert_int_equal(weir_settle(request, 0), WEIR_E_STATE);
+    weir_request_end(request);
+    assert_int_equal(told.settlements, 0);
+}
+
 static void applies_the_failure_rule_when_nobody_may_park(void **state)
 {
     (void)state;
@@ -718,6 +792,9 @@ int main(void)
         TEST(lets_nobody_through_uncounted_while_it_drains),
         TEST(calls_nothing_impossible_that_only_a_share_cannot_hold),
         TEST(shares_every_rate_without_giving_more),
+        TEST(settles_with_the_numbers_of_the_decision),
+        TEST(settles_in_the_store_that_decided),
+        TEST(settles_nothing_where_the_store_failed),
         TEST(applies_the_failure_rule_when_nobody_may_park),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

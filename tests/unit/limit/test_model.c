@@ -197,14 +197,14 @@ static void assert_state_is_left_alone(const struct weir_decision_step *step,
                                        struct weir_state before)
 {
     assert_int_equal(step->state.first, before.first);
-    assert_int_equal(step->state.second, before.second);
+    assert_int_equal(step->state.low, before.low);
 }
 
 static void walk(enum weir_algorithm algorithm)
 {
     static struct model_window model;
     struct weir_spend spend = random_spend(algorithm);
-    struct weir_state state = { 0, 0 };
+    struct weir_state state = { 0 };
     struct weir_answer last = { .allowed = true };
     wide arrival = 0;
     model.count = 0;

@@ -169,16 +169,139 @@ static void takes_numbers_from_the_plan(void **state)
     };
     struct weir_policy *policy = parse(plans_json);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct weir_rate rate = { .limit = 77, .burst = 77 };
+        struct weir_limit_numbers numbers = { .rate = { .limit = 77, .burst = 77 } };
         print_message("    %s, limit %zu\n", rows[i].plan == NULL ? "no plan" : rows[i].plan,
                       rows[i].limit);
         assert_int_equal(weir_limit_rate(policy, &policy->rulesets[0].limits[rows[i].limit],
-                                         weir_text_from(rows[i].plan), &rate),
+                                         weir_text_from(rows[i].plan), &numbers),
                          rows[i].limits);
-        assert_int_equal(rate.limit, rows[i].limits ? rows[i].number : 77);
-        assert_int_equal(rate.burst, rows[i].limits ? rows[i].burst : 77);
+        assert_int_equal(numbers.rate.limit, rows[i].limits ? rows[i].number : 77);
+        assert_int_equal(numbers.rate.burst, rows[i].limits ? rows[i].burst : 77);
+        assert_null(numbers.calendar);
     }
     weir_policy_free(policy);
+}
+
+static const char calendars_json[] =
+    "{\"plans\": {"
+    "   \"day\": {\"a\": \"5/day\", \"b\": \"7/day\"},"
+    "   \"week\": {\"a\": \"5/week\", \"b\": \"7/week\"},"
+    "   \"month\": {\"a\": \"5/month\", \"b\": \"7/30days\"},"
+    "   \"none\": {\"a\": \"unlimited\", \"b\": \"unlimited\"}},"
+    " \"policies\": {\"p\": {\"limits\": ["
+    "   {\"name\": \"a\", \"by\": \"ip\", \"rate\": \"plan\","
+    "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\", \"anchor\": 15},"
+    "   {\"name\": \"b\", \"by\": \"ip\", \"rate\": \"plan\","
+    "    \"algorithm\": \"fixed-window\"},"
+    "   {\"name\": \"c\", \"by\": \"ip\", \"rate\": \"5/month\","
+    "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\"}]},"
+    "  \"q\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"plan\","
+    "    \"algorithm\": \"fixed-window\", \"calendar\": \"Asia/Tokyo\"}]}}}";
+
+/* 2024-02-29 12:00 UTC */
+#define LEAP_DAY_US UINT64_C(1709208000000000)
+#define DAY_US      UINT64_C(86400000000)
+
+static void takes_the_calendar_of_the_plan(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *plan;
+        size_t ruleset, limit;
+        bool has_calendar;
+        uint64_t start_us, days; /* of the window that the leap day's noon is in */
+    } rows[] = {
+        /* A day of UTC is the same on the clock, so there is no calendar to ask. */
+        { "day", 0, 0, false, 0, 0 },
+        { "week", 0, 0, true, LEAP_DAY_US - 3 * DAY_US - DAY_US / 2, 7 },
+        { "month", 0, 0, true, LEAP_DAY_US - 14 * DAY_US - DAY_US / 2, 29 },
+        { "week", 0, 1, false, 0, 0 },
+        { "month", 0, 1, false, 0, 0 },
+        { "day", 0, 2, true, LEAP_DAY_US - 28 * DAY_US - DAY_US / 2, 29 },
+        { "none", 0, 2, true, LEAP_DAY_US - 28 * DAY_US - DAY_US / 2, 29 },
+        /* The same plans under another policy, nine hours ahead. */
+        { "day", 1, 0, true, LEAP_DAY_US - DAY_US / 24 * 21, 1 },
+        { "month", 1, 0, true, LEAP_DAY_US - 28 * DAY_US - DAY_US / 24 * 21, 29 },
+    };
+    struct weir_policy *policy = parse(calendars_json);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_limit_numbers numbers;
+        print_message("    %s, limit %zu of %zu\n", rows[i].plan, rows[i].limit, rows[i].ruleset);
+        assert_true(weir_limit_rate(policy,
+                                    &policy->rulesets[rows[i].ruleset].limits[rows[i].limit],
+                                    weir_text_from(rows[i].plan), &numbers));
+        assert_int_equal(numbers.calendar != NULL, rows[i].has_calendar);
+        if (numbers.calendar == NULL)
+            continue;
+        struct weir_window window = weir_calendar_window(numbers.calendar, LEAP_DAY_US);
+        assert_int_equal(window.start_us, rows[i].start_us);
+        assert_int_equal(window.end_us - window.start_us, rows[i].days * DAY_US);
+    }
+    weir_policy_free(policy);
+}
+
+static void makes_each_calendar_once(void **state)
+{
+    (void)state;
+    struct weir_policy *policy =
+        parse("{\"policies\": {\"p\": {\"limits\": ["
+              "   {\"name\": \"a\", \"by\": \"ip\", \"rate\": \"5/month\","
+              "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\"},"
+              "   {\"name\": \"b\", \"by\": \"ip\", \"rate\": \"6/month\","
+              "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\", \"anchor\": 1},"
+              "   {\"name\": \"c\", \"by\": \"ip\", \"rate\": \"6/month\","
+              "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\", \"anchor\": 2},"
+              "   {\"name\": \"d\", \"by\": \"ip\", \"rate\": \"6/2months\","
+              "    \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\"}]}}}");
+    const struct weir_limit_rule *limits = policy->rulesets[0].limits;
+    assert_ptr_equal(limits[0].calendar, limits[1].calendar);
+    assert_ptr_not_equal(limits[0].calendar, limits[2].calendar);
+    assert_ptr_not_equal(limits[0].calendar, limits[3].calendar);
+    weir_policy_free(policy);
+}
+
+/* outcomes */
+
+static void counts_by_the_status_of_the_reply(void **state)
+{
+    (void)state;
+    static struct weir_status_units table[] = {
+        { 4, 3 }, { 401, 2 }, { 404, 0 }, { 500, 1000 }, { 5, 0 },
+    };
+    static const struct {
+        const char *when;
+        enum weir_count_kind kind;
+        unsigned status;
+        uint64_t cost, want;
+    } rows[] = {
+        { "all", WEIR_COUNT_ALL, 500, 7, 7 },
+        { "a failure among failures", WEIR_COUNT_FAILURES, 400, 7, 7 },
+        { "a fault of the server's among failures", WEIR_COUNT_FAILURES, 503, 1, 1 },
+        { "a redirection among failures", WEIR_COUNT_FAILURES, 399, 7, 0 },
+        { "a success among failures", WEIR_COUNT_FAILURES, 200, 7, 0 },
+        { "a success among successes", WEIR_COUNT_SUCCESSES, 204, 7, 7 },
+        { "a redirection among successes", WEIR_COUNT_SUCCESSES, 399, 7, 7 },
+        { "a failure among successes", WEIR_COUNT_SUCCESSES, 400, 7, 0 },
+        { "a status of the table", WEIR_COUNT_TABLE, 401, 7, 14 },
+        { "a status that counts nothing", WEIR_COUNT_TABLE, 404, 7, 0 },
+        { "a class of the table", WEIR_COUNT_TABLE, 403, 7, 21 },
+        { "a status before its class", WEIR_COUNT_TABLE, 500, 7, 7000 },
+        { "a class that counts nothing", WEIR_COUNT_TABLE, 599, 7, 0 },
+        { "a status that is not in the table", WEIR_COUNT_TABLE, 200, 7, 7 },
+        { "a status that is none", WEIR_COUNT_TABLE, 0, 7, 7 },
+        { "a class as if it were a status", WEIR_COUNT_TABLE, 40, 7, 7 },
+        { "a cost of nothing", WEIR_COUNT_TABLE, 401, 0, 0 },
+        { "more than a limit can count", WEIR_COUNT_TABLE, 500, WEIR_UNITS_MAX, WEIR_UNITS_MAX },
+        { "as much as a limit can count", WEIR_COUNT_TABLE, 500, WEIR_UNITS_MAX / 1000,
+          WEIR_UNITS_MAX },
+        { "more than a number can hold", WEIR_COUNT_TABLE, 401, UINT64_MAX, WEIR_UNITS_MAX },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        const struct weir_limit_rule limit = { .count = { rows[i].kind, table, COUNT_OF(table) } };
+        assert_int_equal(weir_count_units(&limit, rows[i].status, rows[i].cost), rows[i].want);
+        assert_int_equal(weir_counts_outcome(&limit), rows[i].kind != WEIR_COUNT_ALL);
+    }
 }
 
 int main(void)
@@ -190,6 +313,9 @@ int main(void)
         cmocka_unit_test(asks_nothing_of_a_preflight),
         cmocka_unit_test(limits_nothing_where_the_file_has_no_default),
         cmocka_unit_test(takes_numbers_from_the_plan),
+        cmocka_unit_test(takes_the_calendar_of_the_plan),
+        cmocka_unit_test(makes_each_calendar_once),
+        cmocka_unit_test(counts_by_the_status_of_the_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,6 +257,13 @@ static void fills_in_what_a_limit_does_not_say(void **state)
     assert_int_equal(limit->by.parts[0].alternatives[0].kind, WEIR_BY_IP);
     assert_null(limit->by.parts[0].alternatives[0].name.at);
     assert_false(limit->by.parts[0].alternatives[0].exact);
+    assert_null(limit->calendar);
+    assert_null(limit->plan_calendars);
+    assert_int_equal(limit->max_wait_us, 0);
+    assert_false(limit->logs_refusals);
+    assert_false(limit->is_grouped);
+    assert_false(weir_counts_outcome(limit));
+    assert_false(ruleset->returns_on_abort);
     weir_policy_free(policy);
 }
 
@@ -266,7 +273,7 @@ static void reads_a_limit(void **state)
     static const struct {
         const char *when;
         const char *json;
-        struct weir_limit_rule want; /* algorithm, from_first, source, rate.limit and rate.burst */
+        struct weir_limit_rule want; /* without name, by and calendar */
     } rows[] = {
         { "a burst", NAMED(", \"burst\": 9"), { .rate = { .limit = 5, .burst = 9 } } },
         { "a burst before the algorithm",
@@ -287,6 +294,36 @@ static void reads_a_limit(void **state)
         { "on the calendar",
           NAMED(", \"algorithm\": \"fixed-window\", \"calendar\": \"UTC\""),
           { .algorithm = WEIR_FIXED_WINDOW, .rate = { .limit = 5, .burst = 5 } } },
+        { "a token bucket",
+          NAMED(", \"algorithm\": \"token-bucket\", \"burst\": 9"),
+          { .algorithm = WEIR_TOKEN_BUCKET, .rate = { .limit = 5, .burst = 9 } } },
+        { "a leaky bucket",
+          NAMED(", \"algorithm\": \"leaky-bucket\", \"burst\": 9"),
+          { .algorithm = WEIR_LEAKY_BUCKET,
+            .rate = { .limit = 5, .burst = 9 },
+            .max_wait_us = 2000000 } },
+        { "a leaky bucket that waits for long",
+          NAMED(", \"max_wait\": \"1m\", \"algorithm\": \"leaky-bucket\""),
+          { .algorithm = WEIR_LEAKY_BUCKET,
+            .rate = { .limit = 5, .burst = 5 },
+            .max_wait_us = 60000000 } },
+        { "a leaky bucket that waits for nothing",
+          NAMED(", \"algorithm\": \"leaky-bucket\", \"max_wait\": \"0s\""),
+          { .algorithm = WEIR_LEAKY_BUCKET, .rate = { .limit = 5, .burst = 5 } } },
+        { "a sliding counter",
+          NAMED(", \"algorithm\": \"sliding-counter\""),
+          { .algorithm = WEIR_SLIDING_COUNTER, .rate = { .limit = 5, .burst = 5 } } },
+        { "a sliding log",
+          NAMED(", \"algorithm\": \"sliding-log\""),
+          { .algorithm = WEIR_SLIDING_LOG, .rate = { .limit = 5, .burst = 5 } } },
+        { "a sliding log of what is admitted",
+          NAMED(", \"algorithm\": \"sliding-log\", \"record\": \"admitted\""),
+          { .algorithm = WEIR_SLIDING_LOG, .rate = { .limit = 5, .burst = 5 } } },
+        { "a sliding log of everything",
+          NAMED(", \"record\": \"all\", \"algorithm\": \"sliding-log\""),
+          { .algorithm = WEIR_SLIDING_LOG,
+            .logs_refusals = true,
+            .rate = { .limit = 5, .burst = 5 } } },
         { "all are counted",
           NAMED(", \"count\": \"all\""),
           { .rate = { .limit = 5, .burst = 5 } } },
@@ -309,24 +346,115 @@ static void reads_a_limit(void **state)
         assert_int_equal(limit->source, rows[i].want.source);
         assert_int_equal(limit->rate.limit, rows[i].want.rate.limit);
         assert_int_equal(limit->rate.burst, rows[i].want.rate.burst);
+        assert_int_equal(limit->max_wait_us, rows[i].want.max_wait_us);
+        assert_int_equal(limit->logs_refusals, rows[i].want.logs_refusals);
+        assert_false(weir_counts_outcome(limit));
         weir_policy_free(policy);
     }
 }
 
-static void takes_calendar_windows_that_are_clock_windows(void **state)
+static void reads_what_is_counted(void **state)
 {
     (void)state;
-    static const char *const rates[] = { "1/ms",        "1/250ms",  "1/minute",
-                                         "1/15minutes", "1/6hours", "1/day",
-                                         "1/24hours",   "1/2days",  "1/30days" };
-    for (size_t i = 0; i < COUNT_OF(rates); i++) {
+    static const struct {
+        const char *json;
+        uint64_t by_status[5]; /* 200, 302, 401, 404, 503 */
+    } rows[] = {
+        { NAMED(", \"count\": \"all\""), { 3, 3, 3, 3, 3 } },
+        { NAMED(", \"count\": \"failures\""), { 0, 0, 3, 3, 3 } },
+        { NAMED(", \"count\": \"successes\""), { 3, 3, 0, 0, 0 } },
+        { NAMED(", \"count\": {\"401\": 2}"), { 3, 3, 6, 3, 3 } },
+        { NAMED(", \"count\": {\"401\": 2, \"4xx\": 1, \"5xx\": 0, \"comment\": \"why\"}"),
+          { 3, 3, 6, 3, 0 } },
+        { NAMED(", \"count\": {\"4xx\": 5, \"401\": 1000, \"2xx\": 0, \"302\": 0, \"599\": 9,"
+                " \"100\": 9, \"1xx\": 9}"),
+          { 0, 0, 3000, 15, 3 } },
+        { NAMED(", \"algorithm\": \"sliding-log\", \"count\": \"failures\""), { 0, 0, 3, 3, 3 } },
+    };
+    static const unsigned statuses[] = { 200, 302, 401, 404, 503 };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].json);
+        struct weir_policy *policy = parse(rows[i].json);
+        for (size_t j = 0; j < COUNT_OF(statuses); j++)
+            assert_int_equal(weir_count_units(&policy->rulesets[0].limits[0], statuses[j], 3),
+                             rows[i].by_status[j]);
+        weir_policy_free(policy);
+    }
+}
+
+static void gives_back_what_an_aborted_request_took(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members;
+        bool returns;
+    } rows[] = { { "", false },
+                 { ", \"on_abort\": \"keep\"", false },
+                 { ", \"on_abort\": \"return\"", true } };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char json[256];
-        print_message("    %s\n", rates[i]);
+        snprintf(json, sizeof json,
+                 "{\"policies\": {\"p\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\","
+                 "\"rate\": \"5/minute\"}]%s}}}",
+                 rows[i].members);
+        struct weir_policy *policy = parse(json);
+        assert_int_equal(policy->rulesets[0].returns_on_abort, rows[i].returns);
+        weir_policy_free(policy);
+    }
+}
+
+static void knows_which_windows_need_a_calendar(void **state)
+{
+    (void)state;
+    /* 2024-02-29 12:00 UTC, a Thursday. */
+    const uint64_t now_us = UINT64_C(1709208000000000);
+    const uint64_t hour_us = UINT64_C(3600000000);
+    static const struct {
+        const char *rate, *calendar;
+        bool has_calendar;
+        uint64_t begun_hours, hours; /* of the window that is now */
+    } rows[] = {
+        { "1/ms", "\"UTC\"", false, 0, 0 },
+        { "1/250ms", "\"UTC\"", false, 0, 0 },
+        { "1/minute", "\"UTC\"", false, 0, 0 },
+        { "1/15minutes", "\"UTC\"", false, 0, 0 },
+        { "1/6hours", "\"UTC\"", false, 0, 0 },
+        { "1/day", "\"UTC\"", false, 0, 0 },
+        { "1/24hours", "\"UTC\"", false, 0, 0 },
+        { "1/2days", "\"UTC\"", false, 0, 0 },
+        { "1/30days", "\"UTC\"", false, 0, 0 },
+        { "1/week", "\"UTC\"", true, 84, 168 },
+        { "1/7days", "\"UTC\"", true, 84, 168 },
+        { "1/month", "\"UTC\"", true, 684, 696 },
+        { "1/month", "\"UTC\", \"anchor\": 29", true, 12, 696 },
+        { "1/month", "\"UTC\", \"anchor\": 31", true, 12, 744 },
+        { "1/3months", "\"UTC\"", true, 1428, 2184 },
+        { "1/12months", "\"UTC\", \"anchor\": 1", true, 1428, 8784 },
+        { "1/year", "\"UTC\"", true, 1428, 8784 },
+        { "1/365days", "\"UTC\"", true, 1428, 8784 },
+        { "1/day", "\"Europe/Berlin\"", true, 13, 24 },
+        { "1/week", "\"Europe/Berlin\"", true, 85, 168 },
+        { "1/month", "\"Europe/Berlin\"", true, 685, 696 },
+        { "1/year", "\"Asia/Tokyo\"", true, 1437, 8784 },
+        { "1/day", "\"Etc/UTC\"", true, 12, 24 },
+        { "unlimited", "\"Asia/Tokyo\"", false, 0, 0 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char json[256];
+        print_message("    %s in %s\n", rows[i].rate, rows[i].calendar);
         snprintf(json, sizeof json,
                  LIMIT("\"name\": \"a\", \"by\": \"ip\", \"rate\": \"%s\","
-                       "\"algorithm\": \"fixed-window\", \"calendar\": \"UTC\""),
-                 rates[i]);
-        weir_policy_free(parse(json));
+                       "\"algorithm\": \"fixed-window\", \"calendar\": %s"),
+                 rows[i].rate, rows[i].calendar);
+        struct weir_policy *policy = parse(json);
+        const struct weir_calendar *calendar = policy->rulesets[0].limits[0].calendar;
+        assert_int_equal(calendar != NULL, rows[i].has_calendar);
+        if (calendar != NULL) {
+            struct weir_window window = weir_calendar_window(calendar, now_us);
+            assert_int_equal(now_us - window.start_us, rows[i].begun_hours * hour_us);
+            assert_int_equal(window.end_us - window.start_us, rows[i].hours * hour_us);
+        }
+        weir_policy_free(policy);
     }
 }
 
@@ -422,6 +550,42 @@ static void keeps_limits_of_one_subject_in_its_slot(void **state)
         print_message("    %s\n", rows[i].when);
         struct weir_policy *policy = parse(rows[i].json);
         assert_int_equal(policy->rulesets[0].slot_is_identity, rows[i].slot_is_identity);
+        weir_policy_free(policy);
+    }
+}
+
+static void groups_limits_of_one_subject(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        const char *by[3];
+        const char *slot;
+        bool is_grouped[3];
+    } rows[] = {
+        { "all the same", { "\"ip\"", "\"ip\"", "\"ip\"" }, "identity", { true, true, true } },
+        { "two the same", { "\"ip\"", "\"client\"", "\"ip\"" }, "policy", { true, false, true } },
+        { "none the same",
+          { "\"ip\"", "\"client\"", "[\"ip\", \"route\"]" },
+          "policy",
+          { false, false, false } },
+        { "exact and not",
+          { "\"query:a\", \"exact\": true", "\"query:a\"", "\"query:a\"" },
+          "identity",
+          { false, true, true } },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char json[512];
+        print_message("    %s\n", rows[i].when);
+        snprintf(json, sizeof json,
+                 "{\"policies\": {\"p\": {\"slot\": \"%s\", \"limits\": ["
+                 "{\"name\": \"a\", \"rate\": \"1/second\", \"by\": %s},"
+                 "{\"name\": \"b\", \"rate\": \"9/minute\", \"by\": %s},"
+                 "{\"name\": \"c\", \"rate\": \"90/hour\", \"by\": %s}]}}}",
+                 rows[i].slot, rows[i].by[0], rows[i].by[1], rows[i].by[2]);
+        struct weir_policy *policy = parse(json);
+        for (size_t j = 0; j < 3; j++)
+            assert_int_equal(policy->rulesets[0].limits[j].is_grouped, rows[i].is_grouped[j]);
         weir_policy_free(policy);
     }
 }
@@ -700,6 +864,9 @@ static void says_what_is_wrong_in_the_keys_file(void **state)
           "In \"no-keys.json\": The file is not JSON", 1, 11 },
         { "guesses by a plan", "{\"api_keys\": {\"file\": \"keys.json\", \"guesses\": \"plan\"}}",
           WEIR_E_VALUE, "/api_keys/guesses", "who guesses has none; wanted is a rate", 1, 36 },
+        { "guesses by the month",
+          "{\"api_keys\": {\"file\": \"keys.json\", \"guesses\": \"5/month\"}}", WEIR_E_VALUE,
+          "/api_keys/guesses", "Guesses are not counted by the calendar", 1, 36 },
         { "guesses that are no rate",
           "{\"api_keys\": {\"file\": \"keys.json\", \"guesses\": \"5/s\"}}", WEIR_E_VALUE,
           "/api_keys/guesses", "wanted is \"second\"", 1, 36 },
@@ -769,7 +936,7 @@ static void keeps_the_first_error(void **state)
     assert_int_equal(weir_policy_parse("{}", 2, NULL, NULL, NULL), WEIR_E_ARGUMENT);
 }
 
-/* The example of the design, with the algorithms that are there. */
+/* The example of the design, without fields of bodies. */
 static void reads_a_whole_file(void **state)
 {
     (void)state;
@@ -793,7 +960,8 @@ static void reads_a_whole_file(void **state)
         "      \"on_store_failure\": \"open\"},"
         "    \"login\": {\"limits\": ["
         "      {\"name\": \"address\", \"by\": \"ip\", \"rate\": \"20/minute\"},"
-        "      {\"name\": \"slow\", \"by\": \"ip\", \"rate\": \"5/15minutes\"}],"
+        "      {\"name\": \"slow\", \"by\": \"ip\", \"rate\": \"5/15minutes\","
+        "       \"algorithm\": \"sliding-log\", \"count\": \"failures\"}],"
         "      \"on_store_failure\": \"memory\"}},"
         "  \"routes\": ["
         "    {\"match\": \"POST /login\", \"auth\": \"none\", \"policy\": \"login\"},"
@@ -829,9 +997,12 @@ int main(void)
         cmocka_unit_test(takes_a_number_for_hops),
         cmocka_unit_test(fills_in_what_a_limit_does_not_say),
         cmocka_unit_test(reads_a_limit),
-        cmocka_unit_test(takes_calendar_windows_that_are_clock_windows),
+        cmocka_unit_test(reads_what_is_counted),
+        cmocka_unit_test(gives_back_what_an_aborted_request_took),
+        cmocka_unit_test(knows_which_windows_need_a_calendar),
         cmocka_unit_test(reads_what_one_count_is_for),
         cmocka_unit_test(keeps_limits_of_one_subject_in_its_slot),
+        cmocka_unit_test(groups_limits_of_one_subject),
         cmocka_unit_test(does_what_it_is_told_when_the_store_fails),
         cmocka_unit_test(keeps_the_mode_of_each_policy),
         cmocka_unit_test(reads_plans),

@@ -86,10 +86,14 @@ static const char policy_json[] =
     "{\"store\": {\"url\": \"redis://:p@h\", \"prefix\": \"x\"}, \"instances\": 2,"
     " \"client_ip\": {\"trust\": [\"loopback\", \"8.0.0.0/8\"], \"header\": \"X-Real-IP\"},"
     " \"api_keys\": {\"file\": \"keys.json\"}, \"user\": {\"header\": \"X-User\"},"
-    " \"plans\": {\"free\": {\"a\": \"100/day\"}, \"pro\": {\"a\": {\"rate\": \"9/day\", "
-    "\"burst\": 2}}},"
+    " \"plans\": {\"free\": {\"a\": \"100/day\", \"b\": \"5/month\"}, \"pro\": {\"a\":"
+    " {\"rate\": \"9/day\", \"burst\": 2}, \"b\": \"7/week\"}},"
     " \"policies\": {\"p\": {\"limits\": [{\"name\": \"a\", \"by\": [\"client\", \"query:q\"],"
-    " \"rate\": \"plan\"}], \"on_store_failure\": \"memory\"}},"
+    " \"rate\": \"plan\", \"count\": {\"401\": 2, \"5xx\": 0}}, {\"name\": \"b\","
+    " \"by\": \"ip\", \"rate\": \"plan\", \"algorithm\": \"fixed-window\","
+    " \"calendar\": \"Europe/Berlin\"}, {\"name\": \"c\", \"by\": \"ip\","
+    " \"rate\": \"20000/day\", \"algorithm\": \"sliding-log\"}],"
+    " \"on_store_failure\": \"memory\"}},"
     " \"routes\": [{\"match\": \"GET /a/:b\", \"policy\": \"p\", \"cost\": 1000},"
     " {\"match\": \"GET /a/c\", \"policy\": \"p\"}], \"default\": \"p\"}";
 

@@ -13,31 +13,41 @@ static void reads_rates(void **state)
         const char *text;
         uint64_t limit;
         uint64_t window_us;
+        unsigned months;
         const char *printed;
     } rows[] = {
-        { "100/minute", 100, MINUTE, "100/minute" },
-        { "10/15minutes", 10, 15 * MINUTE, "10/15minutes" },
-        { "5/250ms", 5, 250000, "5/250ms" },
-        { "1/ms", 1, 1000, "1/ms" },
-        { "1/second", 1, SECOND, "1/second" },
-        { "1/1seconds", 1, SECOND, "1/second" },
-        { "1/1000ms", 1, SECOND, "1/second" },
-        { "7/90seconds", 7, 90 * SECOND, "7/90seconds" },
-        { "1/60minutes", 1, HOUR, "1/hour" },
-        { "1/hours", 1, HOUR, "1/hour" },
-        { "7/day", 7, 24 * HOUR, "7/day" },
-        { "7/7days", 7, 7 * 24 * HOUR, "7/week" },
-        { "7/2weeks", 7, 14 * 24 * HOUR, "7/2weeks" },
-        { "1000/year", 1000, UINT64_C(31536000) * SECOND, "1000/year" }, /* F1 */
-        { "1/366days", 1, 366 * 24 * HOUR, "1/366days" },
-        { "0/minute", 0, MINUTE, "0/minute" },
-        { "1000000000/second", 1000000000, SECOND, "1000000000/second" },
+        { "100/minute", 100, MINUTE, 0, "100/minute" },
+        { "10/15minutes", 10, 15 * MINUTE, 0, "10/15minutes" },
+        { "5/250ms", 5, 250000, 0, "5/250ms" },
+        { "1/ms", 1, 1000, 0, "1/ms" },
+        { "1/second", 1, SECOND, 0, "1/second" },
+        { "1/1seconds", 1, SECOND, 0, "1/second" },
+        { "1/1000ms", 1, SECOND, 0, "1/second" },
+        { "7/90seconds", 7, 90 * SECOND, 0, "7/90seconds" },
+        { "1/60minutes", 1, HOUR, 0, "1/hour" },
+        { "1/hours", 1, HOUR, 0, "1/hour" },
+        { "7/day", 7, 24 * HOUR, 0, "7/day" },
+        { "7/7days", 7, 7 * 24 * HOUR, 0, "7/week" },
+        { "7/2weeks", 7, 14 * 24 * HOUR, 0, "7/2weeks" },
+        { "7/31days", 7, 31 * 24 * HOUR, 0, "7/31days" },
+        { "7/month", 7, 31 * 24 * HOUR, 1, "7/month" },
+        { "7/1months", 7, 31 * 24 * HOUR, 1, "7/month" },
+        { "7/2months", 7, 62 * 24 * HOUR, 2, "7/2months" },
+        { "7/3month", 7, 92 * 24 * HOUR, 3, "7/3months" },
+        { "7/4months", 7, 123 * 24 * HOUR, 4, "7/4months" },
+        { "7/6months", 7, 184 * 24 * HOUR, 6, "7/6months" },
+        { "7/12months", 7, 366 * 24 * HOUR, 12, "7/12months" },
+        { "0/month", 0, 31 * 24 * HOUR, 1, "0/month" },
+        { "1000/year", 1000, UINT64_C(31536000) * SECOND, 0, "1000/year" }, /* F1 */
+        { "1/366days", 1, 366 * 24 * HOUR, 0, "1/366days" },
+        { "0/minute", 0, MINUTE, 0, "0/minute" },
+        { "1000000000/second", 1000000000, SECOND, 0, "1000000000/second" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char memory[64];
         struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
         struct weir_error error = WEIR_NO_ERROR;
-        struct weir_written_rate read;
+        struct weir_written_rate read, again;
         struct weir_rate rate;
         print_message("    %s\n", rows[i].text);
         assert_int_equal(weir_rate_parse(weir_text_from(rows[i].text), &read, NULL, &error),
@@ -45,24 +55,34 @@ static void reads_rates(void **state)
         assert_int_equal(read.kind, WEIR_WRITTEN_NUMBERS);
         assert_int_equal(read.limit, rows[i].limit);
         assert_int_equal(read.window_us, rows[i].window_us);
-
+        assert_int_equal(read.months, rows[i].months);
         assert_int_equal(weir_rate_make(read.limit, read.window_us, 0, &rate, &error), WEIR_OK);
-        weir_rate_print(&rate, &buffer);
+
+        weir_rate_print(&read, &buffer);
         assert_string_equal(weir_buffer_string(&buffer), rows[i].printed);
-        assert_int_equal(weir_rate_parse(weir_buffer_text(&buffer), &read, NULL, &error), WEIR_OK);
-        assert_int_equal(read.limit, rows[i].limit);
-        assert_int_equal(read.window_us, rows[i].window_us);
+        assert_int_equal(weir_rate_parse(weir_buffer_text(&buffer), &again, NULL, &error), WEIR_OK);
+        assert_int_equal(again.limit, rows[i].limit);
+        assert_int_equal(again.window_us, rows[i].window_us);
+        assert_int_equal(again.months, rows[i].months);
     }
 }
 
-static void reads_words_for_rates(void **state)
+static void reads_and_prints_words_for_rates(void **state)
 {
     (void)state;
-    struct weir_written_rate read;
-    assert_int_equal(weir_rate_parse(WEIR_TEXT("plan"), &read, NULL, NULL), WEIR_OK);
-    assert_int_equal(read.kind, WEIR_WRITTEN_PLAN);
-    assert_int_equal(weir_rate_parse(WEIR_TEXT("unlimited"), &read, NULL, NULL), WEIR_OK);
-    assert_int_equal(read.kind, WEIR_WRITTEN_UNLIMITED);
+    static const struct {
+        const char *text;
+        int kind;
+    } rows[] = { { "plan", WEIR_WRITTEN_PLAN }, { "unlimited", WEIR_WRITTEN_UNLIMITED } };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char memory[64];
+        struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
+        struct weir_written_rate read;
+        assert_int_equal(weir_rate_parse(weir_text_from(rows[i].text), &read, NULL, NULL), WEIR_OK);
+        assert_int_equal(read.kind, rows[i].kind);
+        weir_rate_print(&read, &buffer);
+        assert_string_equal(weir_buffer_string(&buffer), rows[i].text);
+    }
 }
 
 static void prints_what_no_text_makes(void **state)
@@ -70,8 +90,7 @@ static void prints_what_no_text_makes(void **state)
     (void)state;
     char memory[64];
     struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
-    struct weir_rate rate;
-    assert_int_equal(weir_rate_make(3, 1500, 0, &rate, NULL), WEIR_OK);
+    const struct weir_written_rate rate = { WEIR_WRITTEN_NUMBERS, 3, 1500, 0 };
     weir_rate_print(&rate, &buffer);
     assert_string_equal(weir_buffer_string(&buffer), "3/1500us");
 }
@@ -113,8 +132,14 @@ static void refuses_what_is_no_rate(void **state)
         { "5/mss", WEIR_E_VALUE, "is no unit of time" },
         { "5/us", WEIR_E_VALUE, "is no unit of time" },
         { "5/minute/2", WEIR_E_VALUE, "is no unit of time" },
-        { "5/month", WEIR_E_NOT_YET, "\"30days\" is a window of fixed length" },
-        { "5/3months", WEIR_E_NOT_YET, "arrive with calendars in a later version" },
+        { "5/0months", WEIR_E_VALUE, "\"0months\" does not divide a year" },
+        { "5/5months", WEIR_E_VALUE, "wanted is month, 2months, 3months, 4months" },
+        { "5/24months", WEIR_E_VALUE, "6months or 12months" },
+        { "5/99999999999999999999months", WEIR_E_VALUE, "does not divide a year" },
+        { "5/Month", WEIR_E_VALUE, "wanted is \"month\"" },
+        { "5/montsh", WEIR_E_VALUE, "wanted is \"month" },
+        { "5/quarter", WEIR_E_VALUE, "wanted is \"3months\"" },
+        { "5/decade", WEIR_E_VALUE, "week, month or year" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct weir_error error = WEIR_NO_ERROR;
@@ -314,7 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_rates),
-        cmocka_unit_test(reads_words_for_rates),
+        cmocka_unit_test(reads_and_prints_words_for_rates),
         cmocka_unit_test(prints_what_no_text_makes),
         cmocka_unit_test(refuses_what_is_no_rate),
         cmocka_unit_test(reads_durations),

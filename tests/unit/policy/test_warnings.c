@@ -1,8 +1,14 @@
 /* What is legal and surely wrong. */
 #include "parse.h"
 
-#define LIMITS(json)       "\"policies\":{\"p\":{\"limits\":[" json "]}}"
-#define LIMIT(by, rate)    "{\"name\":\"a\",\"by\":\"" by "\",\"rate\":\"" rate "\"}"
+#define LIMITS(json)    "\"policies\":{\"p\":{\"limits\":[" json "]}}"
+#define LIMIT(by, rate) "{\"name\":\"a\",\"by\":\"" by "\",\"rate\":\"" rate "\"}"
+#define LIMIT2(rate)    "{\"name\":\"b\",\"by\":\"ip\",\"rate\":\"" rate "\",\"burst\":1}"
+#define LOG(rate)                                                                                  \
+    "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"" rate "\",\"algorithm\":\"sliding-log\"}"
+#define LEAKY(rate, members)                                                                       \
+    "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"" rate "\",\"algorithm\":\"leaky-bucket\"," members  \
+    "}"
 #define PLANNED            "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"plan\"}"
 #define ROUTE(members)     "\"routes\":[{\"match\":\"GET /a\",\"policy\":\"p\"" members "}]"
 #define REDIS              "\"store\":{\"url\":\"redis://h\"}"
@@ -51,6 +57,38 @@ static void warns(void **state)
           WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "a small \"burst\"" },
         { "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":\"4/day\"}}," LIMITS(PLANNED) "}",
           WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "an hour or more" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"algorithm\":"
+                     "\"token-bucket\",\"burst\":11}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "a small \"burst\"" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"algorithm\":"
+                     "\"sliding-counter\"}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "can be spent at once" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"algorithm\":"
+                     "\"sliding-log\"}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "can be spent at once" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/month\",\"algorithm\":"
+                     "\"fixed-window\",\"calendar\":\"UTC\"}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "can be spent at once" },
+        { "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/hour\",\"algorithm\":"
+                     "\"leaky-bucket\",\"max_wait\":\"0s\"}") "}",
+          WEIR_W_LONG_WINDOW_ALONE, "/policies/p/limits/0/rate", "can be spent at once" },
+        { "{" LIMITS(LOG("70000/day") "," LIMIT2("9/second")) "}", WEIR_W_LARGE_LOG,
+          "/policies/p/limits/0/algorithm",
+          "The log of the limit \"a\" keeps up to 70000 entries for each key; use "
+          "sliding-counter" },
+        { "{" LIMITS(LOG("10001/minute")) "}", WEIR_W_LARGE_LOG, "/policies/p/limits/0/algorithm",
+          "up to 10001 entries" },
+        { "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":\"20000/second\"},"
+          "\"z\":{\"a\":\"unlimited\"}}," LIMITS(LOG("plan")) "}",
+          WEIR_W_LARGE_LOG, "/policies/p/limits/0/algorithm", "up to 20000 entries" },
+        { "{" LIMITS(LEAKY("60/minute", "\"burst\":10")) "}", WEIR_W_QUEUE_OUT_OF_REACH,
+          "/policies/p/limits/0/algorithm",
+          "The queue of the limit \"a\" has 10 places, and who comes behind the first 3 would" },
+        { "{" LIMITS(LEAKY("3/second", "\"burst\":8,\"max_wait\":\"2s\"")) "}",
+          WEIR_W_QUEUE_OUT_OF_REACH, "/policies/p/limits/0/algorithm", "behind the first 7 would" },
+        { "{\"plans\":{\"x\":{\"a\":\"9/second\"},\"y\":{\"a\":{\"rate\":\"1/second\",\"burst\":"
+          "4}}}," LIMITS(LEAKY("plan", "\"max_wait\":\"2s\"")) "}",
+          WEIR_W_QUEUE_OUT_OF_REACH, "/policies/p/limits/0/algorithm", "has 4 places" },
         { TRUST("\"loopback\",\"8.0.0.0/8\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/1",
           "8.0.0.0/8 covers a good part of the Internet" },
         { TRUST("\"10.0.0.0/7\""), WEIR_W_TRUSTS_EVERYONE, "/client_ip/trust/0", "10.0.0.0/7" },
@@ -111,6 +149,20 @@ static void is_silent_about_what_is_fine(void **state)
         "{" LIMITS(LIMIT("ip", "100/hour") ",{\"name\":\"b\",\"by\":\"ip\","
                                            "\"rate\":\"9/6minutes\"}") "}",
         "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/day\",\"burst\":10}") "}",
+        "{" LIMITS(LOG("10000/minute")) "}",
+        "{\"plans\":{\"x\":{\"a\":\"unlimited\"}}," LIMITS(LOG("plan")) "}",
+        "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"20000/minute\",\"algorithm\":"
+                   "\"sliding-counter\"}") "}",
+        "{" LIMITS(LEAKY("10/second", "\"burst\":21")) "}",
+        "{" LIMITS(LEAKY("3/second", "\"burst\":7")) "}",
+        "{" LIMITS(LEAKY("1/second", "\"burst\":100,\"max_wait\":\"0s\"")) "}",
+        /* What nobody wrote is no promise. */
+        "{" LIMITS(LEAKY("60/minute", "\"max_wait\":\"2s\"")) "}",
+        "{" LIMITS(LEAKY("0/minute", "\"max_wait\":\"2s\"")) "}",
+        /* A queue lets one at a time through. */
+        "{" LIMITS(LEAKY("1000/day", "\"max_wait\":\"2s\"")) "}",
+        "{" LIMITS("{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"100/month\",\"algorithm\":"
+                   "\"fixed-window\",\"calendar\":\"UTC\"}," LIMIT2("90/3days")) "}",
         TRUST("\"10.0.0.0/8\",\"127.0.0.0/8\",\"fc00::/7\",\"fe80::/10\",\"uniquelocal\","
               "\"loopback\",\"linklocal\",\"unix\",\"8.0.0.0/9\",\"2001:db8::/17\""),
         "{\"client_ip\":{\"trust\":2}}",

@@ -67,16 +67,29 @@ static struct weir_spend spend_of(enum weir_algorithm algorithm, const char *key
     return spend;
 }
 
-/* Thread-safe: it asserts nothing. */
-static struct weir_answer ask(const struct weir_spend *spend)
+/* Thread-safe: they assert nothing. */
+
+static enum weir_store_result carry_out(enum weir_operation operation,
+                                        const struct weir_spend *spends, size_t count,
+                                        struct weir_answer *answers)
 {
     unsigned done = 0;
-    struct weir_check check = {
-        .spends = { *spend }, .count = 1, .done = count_done, .owner = &done
-    };
+    struct weir_check check = { .operation = operation,
+                                .spends = spends,
+                                .answers = answers,
+                                .count = count,
+                                .block_us = HOUR,
+                                .done = count_done,
+                                .owner = &done };
     store->type->submit(store->self, &check);
-    return done == 1 && check.result == WEIR_STORE_ANSWERED ? check.answers[0]
-                                                            : (struct weir_answer){ 0 };
+    return done == 1 ? check.result : WEIR_STORE_CANCELLED;
+}
+
+static struct weir_answer ask(const struct weir_spend *spend)
+{
+    struct weir_answer answer = { .allowed = false };
+    bool has_answered = carry_out(WEIR_SPEND, spend, 1, &answer) == WEIR_STORE_ANSWERED;
+    return has_answered ? answer : (struct weir_answer){ .allowed = false };
 }
 
 static struct weir_answer ask_number(uint64_t number, uint64_t limit)
@@ -92,14 +105,16 @@ static void answers_before_submit_returns(void **state)
     (void)state;
     assert_true(store->type->answers_inline);
     unsigned done = 0;
-    struct weir_check check = { .spends = { spend_of(WEIR_GCRA, "k", 5, HOUR) },
-                                .count = 1,
-                                .done = count_done,
-                                .owner = &done };
+    struct weir_answer answer;
+    const struct weir_spend spend = spend_of(WEIR_GCRA, "k", 5, HOUR);
+    struct weir_check check = {
+        .spends = &spend, .answers = &answer, .count = 1, .done = count_done, .owner = &done
+    };
     for (unsigned n = 1; n <= 3; n++) {
         store->type->submit(store->self, &check);
         assert_int_equal(done, n);
         assert_int_equal(check.result, WEIR_STORE_ANSWERED);
+        assert_int_equal(check.now_us, clock_us);
     }
 }
 
@@ -216,6 +231,202 @@ static void spends_at_most_64_bytes_on_a_key(void **state)
     assert_true(weir_memory_bytes(store) < keys * 64);
 }
 
+/* operations */
+
+static void blocks_resets_and_settles_every_algorithm(void **state)
+{
+    (void)state;
+    for (int i = WEIR_GCRA; i <= WEIR_SLIDING_LOG; i++) {
+        struct weir_spend spend = spend_of((enum weir_algorithm)i, "k", 5, 2 * HOUR);
+        spend.cost = 3;
+        struct weir_answer before = ask(&spend);
+        assert_true(before.allowed);
+
+        struct weir_spend settled = spend;
+        settled.reserved = 3;
+        settled.cost = 1;
+        settled.decided_us = clock_us;
+        settled.full_us = clock_us + before.reset_us;
+        assert_int_equal(carry_out(WEIR_SETTLE, &settled, 1, NULL), WEIR_STORE_ANSWERED);
+        assert_int_equal(ask(&spend).remaining, 1);
+
+        assert_int_equal(carry_out(WEIR_BLOCK, &spend, 1, NULL), WEIR_STORE_ANSWERED);
+        assert_int_equal(ask(&spend).retry_us, HOUR);
+        assert_int_equal(weir_memory_ttl_us(store, "k", 1), HOUR);
+        assert_int_equal(carry_out(WEIR_SETTLE, &settled, 1, NULL), WEIR_STORE_ANSWERED);
+        assert_int_equal(ask(&spend).retry_us, HOUR);
+
+        assert_int_equal(carry_out(WEIR_RESET, &spend, 1, NULL), WEIR_STORE_ANSWERED);
+        assert_int_equal(weir_memory_keys(store), 0);
+        assert_int_equal(ask(&spend).remaining, 2);
+        assert_int_equal(carry_out(WEIR_RESET, &spend, 1, NULL), WEIR_STORE_ANSWERED);
+    }
+    assert_int_equal(weir_memory_keys(store), 0);
+}
+
+/* Six limits of six algorithms, of which each in turn is used up. */
+static void spends_nothing_anywhere_when_one_refuses(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "0", "1", "2", "3", "4", "5" };
+    for (size_t full = 0; full < COUNT_OF(names); full++) {
+        struct weir_spend spends[COUNT_OF(names)];
+        struct weir_answer answers[COUNT_OF(names)];
+        for (size_t i = 0; i < COUNT_OF(names); i++)
+            spends[i] = spend_of((enum weir_algorithm)i, names[i], 5, HOUR);
+        spends[full].cost = 5;
+        assert_true(ask(&spends[full]).allowed);
+        assert_int_equal(carry_out(WEIR_SPEND, spends, COUNT_OF(names), answers),
+                         WEIR_STORE_ANSWERED);
+        for (size_t i = 0; i < COUNT_OF(names); i++) {
+            assert_int_equal(answers[i].allowed, i != full);
+            assert_int_equal(answers[i].remaining, i != full ? 5 : 0);
+        }
+        assert_int_equal(weir_memory_keys(store), 1);
+        carry_out(WEIR_RESET, &spends[full], 1, NULL);
+    }
+}
+
+static void keeps_a_block_through_a_flood(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_GCRA, "blocked", 3, HOUR);
+    assert_int_equal(carry_out(WEIR_BLOCK, &spend, 1, NULL), WEIR_STORE_ANSWERED);
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    assert_false(ask(&spend).allowed);
+}
+
+static void takes_a_key_of_another_algorithm_for_new(void **state)
+{
+    (void)state;
+    struct weir_spend log = spend_of(WEIR_SLIDING_LOG, "k", 5, HOUR);
+    struct weir_spend gcra = spend_of(WEIR_GCRA, "k", 5, HOUR);
+    for (int n = 0; n < 3; n++) {
+        assert_int_equal(ask(&log).remaining, 4);
+        gcra.cost = 0;
+        assert_int_equal(ask(&gcra).remaining, 5);
+        assert_int_equal(ask(&log).remaining, 3);
+        gcra.cost = 1;
+        assert_int_equal(ask(&gcra).remaining, 4);
+    }
+}
+
+/* rings of logs */
+
+static struct weir_answer log_number(const char *name, uint64_t number, uint64_t cost)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s-%llu", name, (unsigned long long)number);
+    struct weir_spend spend = spend_of(WEIR_SLIDING_LOG, key, 5, HOUR);
+    spend.cost = cost;
+    return ask(&spend);
+}
+
+static void logs_in_rings_that_grow_and_shrink(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_SLIDING_LOG, "log", 1000, HOUR);
+    size_t empty = weir_memory_bytes(store);
+    for (uint64_t n = 0; n < 1000; n++) {
+        assert_int_equal(ask(&spend).remaining, 999 - n);
+        atomic_fetch_add(&clock_us, SECOND);
+    }
+    assert_false(ask(&spend).allowed);
+    assert_in_range(weir_memory_bytes(store) - empty, 12000, 18000);
+
+    /* The next one finds that nearly all have left. */
+    atomic_fetch_add(&clock_us, HOUR - 10 * SECOND);
+    assert_int_equal(ask(&spend).remaining, 990);
+    assert_in_range(weir_memory_bytes(store) - empty, 100, 1500);
+
+    /* The key expires, and its ring with it, once its place is looked at. */
+    atomic_fetch_add(&clock_us, HOUR);
+    assert_int_equal(weir_memory_keys(store), 0);
+    assert_int_equal(ask(&spend).remaining, 999);
+    carry_out(WEIR_RESET, &spend, 1, NULL);
+    assert_in_range(weir_memory_bytes(store) - empty, 0, 600);
+}
+
+static void frees_the_rings_of_a_flood_in_its_budget(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_int_equal(log_number("flood", n, 1).remaining, 4);
+    assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 2, WEIR_MEMORY_BYTES_MIN);
+    assert_in_range(weir_memory_keys(store), 300, 1000);
+    /* The latest is still there. */
+    assert_int_equal(log_number("flood", 49999, 0).remaining, 4);
+}
+
+static void lets_no_flood_of_logs_forgive_a_log_that_refuses(void **state)
+{
+    (void)state;
+    assert_true(log_number("used-up", 0, 5).allowed);
+    assert_false(log_number("used-up", 0, 1).allowed);
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(log_number("flood", n, 1).allowed);
+    assert_false(log_number("used-up", 0, 1).allowed);
+}
+
+/* A log may fill what logs have; then it cannot grow, and nothing of the plan is spent. */
+static void says_when_a_log_has_no_room(void **state)
+{
+    (void)state;
+    struct weir_spend spends[2] = { spend_of(WEIR_GCRA, "gcra", 1000000, HOUR),
+                                    spend_of(WEIR_SLIDING_LOG, "log", 100000, HOUR) };
+    struct weir_answer answers[2];
+    uint64_t through = 0;
+    while (through < 100000 && carry_out(WEIR_SPEND, spends, 2, answers) == WEIR_STORE_ANSWERED) {
+        through++;
+        atomic_fetch_add(&clock_us, 1);
+    }
+    assert_in_range(through, 1000, 6000);
+    assert_int_equal(carry_out(WEIR_SPEND, spends, 2, answers), WEIR_STORE_ERROR);
+    spends[0].cost = spends[1].cost = 0;
+    assert_int_equal(carry_out(WEIR_SPEND, spends, 2, answers), WEIR_STORE_ANSWERED);
+    assert_int_equal(answers[1].remaining, 100000 - through);
+    assert_int_equal(answers[0].remaining, 1000000 - through);
+    assert_in_range(weir_memory_bytes(store), 0, WEIR_MEMORY_BYTES_MIN);
+}
+
+/* A request that is settled to nothing leaves an entry; clients must not be able to heap them up. */
+static void bounds_entries_that_were_given_back(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_SLIDING_LOG, "log", 10, HOUR);
+    for (uint64_t n = 0; n < 20000; n++) {
+        assert_true(ask(&spend).allowed);
+        struct weir_spend settled = spend;
+        settled.reserved = 1;
+        settled.cost = 0;
+        settled.decided_us = clock_us;
+        settled.full_us = clock_us + HOUR;
+        carry_out(WEIR_SETTLE, &settled, 1, NULL);
+        atomic_fetch_add(&clock_us, 1);
+    }
+    size_t with_log = weir_memory_bytes(store);
+    carry_out(WEIR_RESET, &spend, 1, NULL);
+    assert_in_range(with_log - weir_memory_bytes(store), 1, 1000);
+}
+
+static void leaves_room_for_logs_in_a_full_table(void **state)
+{
+    (void)state;
+    struct weir_spend blocked = spend_of(WEIR_GCRA, "blocked", 3, HOUR);
+    carry_out(WEIR_BLOCK, &blocked, 1, NULL);
+    for (uint64_t n = 0; n < 50000; n++)
+        ask_number(n, 5);
+    size_t keys = weir_memory_keys(store);
+    for (uint64_t n = 0; n < 100; n++)
+        assert_true(log_number("log", n, 1).allowed);
+    assert_in_range(weir_memory_keys(store), keys / 3, keys * 2 / 3);
+    for (uint64_t n = 0; n < 50000; n++)
+        ask_number(n, 5);
+    assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 4, WEIR_MEMORY_BYTES_MIN);
+    assert_false(ask(&blocked).allowed);
+}
+
 /* 8 threads, each with a check at a time, while keys expire and the table is full. */
 
 #define THREADS 8
@@ -230,18 +441,18 @@ struct crowd {
 static void hit_the_shared_keys(struct crowd *crowd, unsigned hit)
 {
     static const char *const names[] = { "a", "b", "c", "d" };
-    unsigned done = 0;
-    struct weir_check check = { .count = 2, .done = count_done, .owner = &done };
+    struct weir_spend spends[2];
+    struct weir_answer answers[2];
     /* In either order: the locks must not care. */
-    check.spends[0] = spend_of(WEIR_GCRA, names[hit % 4], 1000000, HOUR);
-    check.spends[1] = spend_of(WEIR_FIXED_WINDOW, hit % 4 < 2 ? "y" : "x", 30000, 2 * HOUR);
+    spends[0] = spend_of(WEIR_GCRA, names[hit % 4], 1000000, HOUR);
+    spends[1] = spend_of(WEIR_FIXED_WINDOW, hit % 4 < 2 ? "y" : "x", 30000, 2 * HOUR);
     if (hit % 8 >= 4) {
-        struct weir_spend first = check.spends[0];
-        check.spends[0] = check.spends[1];
-        check.spends[1] = first;
+        struct weir_spend first = spends[0];
+        spends[0] = spends[1];
+        spends[1] = first;
     }
-    store->type->submit(store->self, &check);
-    if (check.result == WEIR_STORE_ANSWERED && check.answers[0].allowed && check.answers[1].allowed)
+    if (carry_out(WEIR_SPEND, spends, 2, answers) == WEIR_STORE_ANSWERED && answers[0].allowed
+        && answers[1].allowed)
         atomic_fetch_add(&crowd->shared_through, 1);
 }
 
@@ -292,6 +503,67 @@ static void counts_exactly_with_many_threads(void **state)
     assert_in_range(spent, 60000 - 4 * 23, 60000);
 }
 
+/* Takes two units of a shared log, and gives one of them back. */
+static bool spend_and_settle(void)
+{
+    unsigned done = 0;
+    struct weir_answer answer = { .allowed = false };
+    struct weir_spend spend = spend_of(WEIR_SLIDING_LOG, "log", 1000000, HOUR);
+    struct weir_check check = { .spends = &spend,
+                                .answers = &answer,
+                                .count = 1,
+                                .wants_time = true,
+                                .done = count_done,
+                                .owner = &done };
+    spend.cost = 2;
+    store->type->submit(store->self, &check);
+    spend.reserved = 2;
+    spend.cost = 1;
+    spend.decided_us = check.now_us;
+    spend.full_us = check.now_us + answer.reset_us;
+    check.operation = WEIR_SETTLE;
+    store->type->submit(store->self, &check);
+    return done == 2 && answer.allowed && check.result == WEIR_STORE_ANSWERED;
+}
+
+static void *hit_logs(void *self)
+{
+    struct crowd *crowd = self;
+    unsigned member = atomic_fetch_add(&crowd->member, 1);
+    char key[32];
+    pthread_barrier_wait(&crowd->start);
+    for (unsigned n = 0; n < HITS; n++) {
+        if (spend_and_settle())
+            atomic_fetch_add(&crowd->shared_through, 1);
+        snprintf(key, sizeof key, "log-%u-%u", member, n);
+        struct weir_spend brief = spend_of(WEIR_SLIDING_LOG, key, 1, 5000);
+        if (!ask(&brief).allowed)
+            atomic_fetch_add(&crowd->own_wrong, 1);
+        atomic_fetch_add(&clock_us, 1);
+    }
+    return NULL;
+}
+
+static void counts_logs_exactly_with_many_threads(void **state)
+{
+    (void)state;
+    static struct crowd crowd;
+    pthread_t threads[THREADS];
+    memset(&crowd, 0, sizeof crowd);
+    pthread_barrier_init(&crowd.start, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hit_logs, &crowd), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&crowd.start);
+
+    assert_int_equal(crowd.shared_through, THREADS * HITS);
+    assert_int_equal(crowd.own_wrong, 0);
+    struct weir_spend look = spend_of(WEIR_SLIDING_LOG, "log", 1000000, HOUR);
+    look.cost = 0;
+    assert_int_equal(ask(&look).remaining, 1000000 - THREADS * HITS);
+}
+
 #define CASE(name)       cmocka_unit_test_setup_teardown(name, open_default, close_store)
 #define SMALL_CASE(name) cmocka_unit_test_setup_teardown(name, open_least, close_store)
 
@@ -307,6 +579,17 @@ int main(void)
         SMALL_CASE(protects_no_key_for_a_cost_that_never_fits),
         CASE(spends_at_most_64_bytes_on_a_key),
         SMALL_CASE(counts_exactly_with_many_threads),
+        CASE(counts_logs_exactly_with_many_threads),
+        CASE(blocks_resets_and_settles_every_algorithm),
+        CASE(spends_nothing_anywhere_when_one_refuses),
+        SMALL_CASE(keeps_a_block_through_a_flood),
+        CASE(takes_a_key_of_another_algorithm_for_new),
+        CASE(logs_in_rings_that_grow_and_shrink),
+        SMALL_CASE(frees_the_rings_of_a_flood_in_its_budget),
+        SMALL_CASE(lets_no_flood_of_logs_forgive_a_log_that_refuses),
+        SMALL_CASE(says_when_a_log_has_no_room),
+        SMALL_CASE(bounds_entries_that_were_given_back),
+        SMALL_CASE(leaves_room_for_logs_in_a_full_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

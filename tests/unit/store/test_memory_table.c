@@ -9,6 +9,9 @@
 /* Enough for one group of 8 segments. */
 #define SMALL_BYTES (UINT64_C(40) << 10)
 
+/* Entries keep their expiry in whole milliseconds; all times below are in these. */
+#define MS UINT64_C(1000)
+
 static const struct weir_keep keep_none = { .count = 0 };
 static struct weir_memory_table table;
 
@@ -31,18 +34,17 @@ static uint64_t hash_in_first(uint32_t number)
     return (uint64_t)(number & 0xffff) << 32 | number * UINT32_C(2654435761);
 }
 
-static void put(uint64_t hash, uint64_t expires_us, bool refuses, uint64_t now_us)
+static void put(uint64_t hash, uint64_t expires_ms, bool refuses, uint64_t now_ms)
 {
-    struct weir_memory_entry entry = {
-        .hash = hash, .first = hash, .expires_us = expires_us, .refuses = refuses
-    };
-    weir_table_put(&table, &entry, now_us, &keep_none);
+    struct weir_memory_entry entry = { .hash = hash, .first = hash, .refuses = refuses };
+    weir_entry_expire_at(&entry, expires_ms * MS);
+    weir_table_put(&table, &entry, now_ms * MS, &keep_none);
 }
 
-static bool has(uint64_t hash, uint64_t now_us)
+static bool has(uint64_t hash, uint64_t now_ms)
 {
-    const struct weir_memory_entry *entry = weir_table_find(&table, hash, now_us);
-    if (entry != NULL)
+    const struct weir_memory_entry *entry = weir_table_find(&table, hash, now_ms * MS);
+    if (entry != NULL && weir_entry_ring(entry) == NULL)
         assert_int_equal(entry->first, hash);
     return entry != NULL;
 }
@@ -63,8 +65,8 @@ static void holds_what_was_put_until_it_expires(void **state)
         assert_false(has(hash_in_first(i), 1000 + i));
     }
     assert_false(has(hash_in_first(4711), 1));
-    assert_int_equal(weir_table_live(&table, 0, 1), most_keys());
-    assert_int_equal(weir_table_live(&table, 0, 1009), most_keys() - 10);
+    assert_int_equal(weir_table_live(&table, 0, MS), most_keys());
+    assert_int_equal(weir_table_live(&table, 0, 1009 * MS), most_keys() - 10);
 }
 
 static void starts_small_and_stays_in_its_budget(void **state)
@@ -139,10 +141,9 @@ static void never_evicts_a_key_of_the_same_plan(void **state)
     for (uint32_t i = 0; i < 8; i++)
         keep.hashes[i] = hash_in_first(1000 + i);
     for (uint32_t i = 0; i < 8; i++) {
-        struct weir_memory_entry entry = { .hash = keep.hashes[i],
-                                           .first = keep.hashes[i],
-                                           .expires_us = 1000 };
-        weir_table_put(&table, &entry, 1, &keep);
+        struct weir_memory_entry entry = { .hash = keep.hashes[i], .first = keep.hashes[i] };
+        weir_entry_expire_at(&entry, 1000 * MS);
+        weir_table_put(&table, &entry, MS, &keep);
     }
     for (uint32_t i = 0; i < 8; i++)
         assert_true(has(keep.hashes[i], 1));
@@ -158,29 +159,172 @@ static void agrees_with_a_list_for_ever(void **state)
     random += random == 0;
     print_message("    WEIR_SEED=%" PRIu64 "\n", random);
 
-    static uint64_t expires_us[96];
-    memset(expires_us, 0, sizeof expires_us);
-    uint64_t now_us = 1;
+    static uint64_t expires_ms[96];
+    memset(expires_ms, 0, sizeof expires_ms);
+    uint64_t now_ms = 1;
     for (int step = 0; step < 300000; step++) {
         random ^= random >> 12;
         random ^= random << 25;
         random ^= random >> 27;
         uint64_t number = random * UINT64_C(2685821657736338717) >> 16;
-        uint32_t key = (uint32_t)(number % COUNT_OF(expires_us));
+        uint32_t key = (uint32_t)(number % COUNT_OF(expires_ms));
         /* Half of them meet in one place. */
         uint64_t hash = key % 2 == 0 ? hash_in_first(key) : (uint64_t)key << 32 | 0xffffff00;
-        now_us += number >> 8 & 1;
+        now_ms += number >> 8 & 1;
 
-        assert_int_equal(has(hash, now_us), expires_us[key] > now_us);
+        assert_int_equal(has(hash, now_ms), expires_ms[key] > now_ms);
         if ((number >> 9 & 3) == 0)
             continue;
-        expires_us[key] = now_us + 1 + (number >> 12) % 300;
-        put(hash, expires_us[key], (number >> 11 & 1) == 0, now_us);
-        assert_true(has(hash, now_us));
+        expires_ms[key] = now_ms + 1 + (number >> 12) % 300;
+        put(hash, expires_ms[key], (number >> 11 & 1) == 0, now_ms);
+        assert_true(has(hash, now_ms));
     }
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_small, close_table)
+static void never_lets_a_state_end_early(void **state)
+{
+    (void)state;
+    struct weir_memory_entry entry = { .hash = hash_in_first(1) };
+    weir_entry_expire_at(&entry, 5 * MS + 1);
+    assert_int_equal(weir_entry_expires_us(&entry), 6 * MS);
+    weir_entry_expire_at(&entry, 5 * MS);
+    assert_int_equal(weir_entry_expires_us(&entry), 5 * MS);
+}
+
+static void forgets_what_is_removed(void **state)
+{
+    (void)state;
+    weir_table_remove(&table, hash_in_first(1));
+    for (uint32_t i = 0; i < 20; i++)
+        put(hash_in_first(i), 1000, false, 1);
+    weir_table_remove(&table, hash_in_first(7));
+    weir_table_remove(&table, hash_in_first(7));
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(has(hash_in_first(i), 1), i != 7);
+    assert_int_equal(weir_table_live(&table, 0, MS), 19);
+}
+
+/* rings */
+
+static unsigned rings_given;
+
+static void count_ring(void *owner, struct weir_ring *ring)
+{
+    assert_ptr_equal(owner, &table);
+    rings_given++;
+    free(ring);
+}
+
+static int open_with_rings(void **state)
+{
+    rings_given = 0;
+    int failed = open_small(state);
+    table.give_ring = count_ring;
+    table.owner = &table;
+    return failed;
+}
+
+static struct weir_ring *put_ring(uint64_t hash, uint64_t expires_ms, bool refuses)
+{
+    struct weir_ring *ring = malloc(weir_ring_bytes(4));
+    assert_non_null(ring);
+    weir_ring_init(ring, 4);
+    struct weir_memory_entry entry = {
+        .hash = hash, .first = (uintptr_t)ring, .high = WEIR_HIGH_RING, .refuses = refuses
+    };
+    weir_entry_expire_at(&entry, expires_ms * MS);
+    weir_table_put(&table, &entry, MS, &keep_none);
+    return ring;
+}
+
+static void gives_a_ring_back_that_is_forgotten(void **state)
+{
+    (void)state;
+    put_ring(hash_in_first(1), 1000, false);
+    put_ring(hash_in_first(1), 1000, false);
+    assert_int_equal(rings_given, 1); /* another stands in its place */
+    put(hash_in_first(1), 1000, false, 1);
+    assert_int_equal(rings_given, 2); /* none does */
+    put_ring(hash_in_first(1), 1000, false);
+    weir_table_remove(&table, hash_in_first(1));
+    assert_int_equal(rings_given, 3);
+    put_ring(hash_in_first(2), 10, false);
+    weir_table_sweep(&table, 0, 9 * MS);
+    assert_int_equal(rings_given, 3);
+    weir_table_sweep(&table, 0, 10 * MS);
+    assert_int_equal(rings_given, 4);
+    put_ring(hash_in_first(3), 1000, false);
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(1000 + i), 1000, false, 1);
+    assert_int_equal(rings_given, 5); /* evicted */
+    put_ring(hash_in_first(4), 1000, false);
+    weir_table_finish(&table);
+    assert_int_equal(rings_given, 6);
+}
+
+static void keeps_a_ring_whose_entry_is_put_again(void **state)
+{
+    (void)state;
+    put_ring(hash_in_first(1), 1000, false);
+    struct weir_memory_entry again = *weir_table_find(&table, hash_in_first(1), MS);
+    again.refuses = 1;
+    weir_table_put(&table, &again, MS, &keep_none);
+    assert_int_equal(rings_given, 0);
+}
+
+static void add_size(void *self, const struct weir_ring *ring)
+{
+    uint32_t *size = self;
+    *size += ring->size;
+}
+
+static void evicts_rings_and_nothing_else(void **state)
+{
+    (void)state;
+    put(hash_in_first(0), 10, false, 1);
+    put_ring(hash_in_first(1), 40, true);
+    put_ring(hash_in_first(2), 30, true);
+    put_ring(hash_in_first(3), 20, false);
+    put_ring(hash_in_first(4), 10, false);
+    const struct weir_keep keep = { .hashes = { hash_in_first(4) }, .count = 1 };
+    uint32_t size = 0;
+    weir_table_each_ring(&table, 0, &keep, add_size, &size);
+    assert_int_equal(size, 12);
+    assert_int_equal(weir_table_ring_ends_us(&table, 0, WEIR_RING_REFUSING, &keep), 30 * MS);
+
+    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_NOT_REFUSING, &keep));
+    assert_false(has(hash_in_first(3), 1));
+    assert_false(weir_table_evict_ring(&table, 0, WEIR_RING_NOT_REFUSING, &keep));
+    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
+    assert_false(has(hash_in_first(2), 1));
+    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
+    assert_false(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
+    assert_int_equal(weir_table_ring_ends_us(&table, 0, WEIR_RING_REFUSING, &keep), UINT64_MAX);
+    assert_true(has(hash_in_first(0), 1));
+    assert_true(has(hash_in_first(4), 1));
+}
+
+static void halves_what_has_grown_beyond(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < most_keys(); i++)
+        put(hash_in_first(i), 1000, i % 4 == 0, 1);
+    size_t whole = weir_table_bytes(&table, 0);
+    weir_table_set_half(&table);
+    weir_table_halve(&table, 0, MS);
+    weir_table_return_pages(&table);
+    assert_true(weir_table_bytes(&table, 0) < whole / 2 + 64);
+    assert_int_equal(weir_table_live(&table, 0, MS), most_keys() / 2);
+    for (uint32_t i = 0; i < most_keys(); i += 4)
+        assert_true(has(hash_in_first(i), 1));
+    /* It does not grow again. */
+    for (uint32_t i = 0; i < 1000; i++)
+        put(hash_in_first(1000 + i), 1000, false, 1);
+    assert_true(weir_table_bytes(&table, 0) < whole / 2 + 64);
+}
+
+#define CASE(name)      cmocka_unit_test_setup_teardown(name, open_small, close_table)
+#define RING_CASE(name) cmocka_unit_test_setup_teardown(name, open_with_rings, close_table)
 
 int main(void)
 {
@@ -193,6 +337,12 @@ int main(void)
         CASE(evicts_the_one_that_ends_first_if_all_refuse),
         CASE(never_evicts_a_key_of_the_same_plan),
         CASE(agrees_with_a_list_for_ever),
+        CASE(never_lets_a_state_end_early),
+        CASE(forgets_what_is_removed),
+        RING_CASE(gives_a_ring_back_that_is_forgotten),
+        RING_CASE(keeps_a_ring_whose_entry_is_put_again),
+        RING_CASE(evicts_rings_and_nothing_else),
+        CASE(halves_what_has_grown_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

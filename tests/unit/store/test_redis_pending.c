@@ -39,7 +39,7 @@ static void send_all(size_t count)
 static const struct weir_check *replied(void)
 {
     struct weir_check *check;
-    assert_true(weir_pending_take_replied(&pending, &check));
+    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_CHECK);
     return check;
 }
 
@@ -51,7 +51,7 @@ static void sends_and_matches_replies_in_order(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_ptr_equal(replied(), &checks[i]);
     struct weir_check *none;
-    assert_false(weir_pending_take_replied(&pending, &none));
+    assert_int_equal(weir_pending_take_replied(&pending, &none), WEIR_PENDING_TO_NONE);
     assert_int_equal(pending.count, 0);
 }
 
@@ -110,7 +110,7 @@ static void sends_again_with_the_old_deadline(void **state)
         weir_pending_send(&pending);
     struct weir_check *check;
     for (size_t i = 0; i < 2; i++) {
-        assert_true(weir_pending_take_replied(&pending, &check));
+        assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_CHECK);
         weir_pending_send_again(&pending, check);
     }
     assert_ptr_equal(weir_pending_send(&pending), &checks[3]);
@@ -190,7 +190,7 @@ static void has_bounds(void **state)
         continue;
     weir_pending_forget(&pending);
     struct weir_check *none;
-    assert_false(weir_pending_take_replied(&pending, &none));
+    assert_int_equal(weir_pending_take_replied(&pending, &none), WEIR_PENDING_TO_NONE);
     free(many);
 }
 
@@ -243,14 +243,49 @@ static void does_not_wait_for_itself(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_list, finish_list)
 
+static void keeps_replies_to_its_own_commands_apart(void **state)
+{
+    (void)state;
+    enter(2);
+    assert_ptr_equal(weir_pending_send(&pending), &checks[0]);
+    assert_true(weir_pending_send_own(&pending));
+    assert_ptr_equal(weir_pending_send(&pending), &checks[1]);
+    struct weir_check *check;
+    assert_ptr_equal(replied(), &checks[0]);
+    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_OWN);
+    assert_null(check);
+    assert_ptr_equal(replied(), &checks[1]);
+    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_NONE);
+    assert_int_equal(pending.count, 0);
+}
+
+static void has_no_more_room_for_its_own_commands(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WEIR_REDIS_IN_FLIGHT_MAX; i++)
+        assert_true(weir_pending_send_own(&pending));
+    assert_false(weir_pending_send_own(&pending));
+    struct weir_check *check;
+    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_OWN);
+    assert_true(weir_pending_send_own(&pending));
+    weir_pending_forget(&pending);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(sends_and_matches_replies_in_order),         CASE(ends_only_what_is_late),
-        CASE(never_sends_what_was_ended_before),          CASE(cancels_what_is_pending_once),
-        CASE(sends_again_with_the_old_deadline),          CASE(wakes_a_thread_that_sleeps_once),
-        CASE(takes_nothing_while_nobody_is_there_to_ask), CASE(has_bounds),
-        CASE(waits_for_a_check_in_other_hands),           CASE(does_not_wait_for_itself),
+        CASE(sends_and_matches_replies_in_order),
+        CASE(ends_only_what_is_late),
+        CASE(never_sends_what_was_ended_before),
+        CASE(cancels_what_is_pending_once),
+        CASE(sends_again_with_the_old_deadline),
+        CASE(wakes_a_thread_that_sleeps_once),
+        CASE(takes_nothing_while_nobody_is_there_to_ask),
+        CASE(has_bounds),
+        CASE(waits_for_a_check_in_other_hands),
+        CASE(does_not_wait_for_itself),
+        CASE(keeps_replies_to_its_own_commands_apart),
+        CASE(has_no_more_room_for_its_own_commands),
     };
     return cmocka_run_group_tests_name("redis_pending", tests, NULL, NULL);
 }

@@ -1,13 +1,21 @@
 #include "test.h"
 
 #include <hiredis/hiredis.h>
+#include <math.h>
 
+#include <weir/calendar.h>
+
+#include "limit/algorithm.h"
 #include "store/redis_wire.h"
 
 #define SECOND UINT64_C(1000000)
+#define NOW    UINT64_C(1767225600250000)
+
+static char script_text[] = "return 1";
 
 static const struct weir_redis_script script = {
-    .text = "return 1",
+    .text = script_text,
+    .text_length = sizeof script_text - 1,
     .hash = "0123456789abcdef0123456789abcdef01234567",
 };
 
@@ -19,76 +27,175 @@ static struct weir_spend spend_of(enum weir_algorithm algorithm, uint64_t limit,
     return spend;
 }
 
+static struct weir_spend with_key(struct weir_spend spend, const char *key, size_t group_length)
+{
+    spend.key = key;
+    spend.key_length = strlen(key);
+    spend.group_length = group_length;
+    return spend;
+}
+
 /* writing */
 
-/* The command with a space for each line end and no lengths, for what has no blanks in it. */
+/* The command with a space for each line end and no lengths; bytes that do not print are dots. */
 static const char *written(const struct weir_check *check, enum weir_redis_by by,
-                           const uint64_t *now_us)
+                           enum weir_redis_clock clock)
 {
     static char memory[WEIR_REDIS_COMMAND_BYTES], text[WEIR_REDIS_COMMAND_BYTES];
     struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
-    weir_redis_write_check(&out, &script, by, now_us, check);
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, check);
+    weir_redis_write_check(&out, &script, by, clock, NOW, &plan, check);
     const char *resp = weir_buffer_string(&out);
     assert_non_null(resp);
 
     size_t length = 0;
-    for (const char *at = strchr(resp, '$'); at != NULL; at = strchr(at, '$')) {
+    for (const char *at = strchr(resp, '$'); at < resp + out.length;) {
         char *end;
         size_t size = strtoul(at + 1, &end, 10);
-        memcpy(text + length, end + 2, size);
-        text[length + size] = ' ';
-        length += size + 1;
-        at = end + 2 + size;
+        for (size_t i = 0; i < size; i++)
+            text[length++] = end[2 + i] > ' ' && end[2 + i] < 0x7F ? end[2 + i] : '.';
+        text[length++] = ' ';
+        at = end + 2 + size + 2;
     }
     text[length - 1] = '\0';
     return text;
 }
 
+#define EVALSHA "EVALSHA 0123456789abcdef0123456789abcdef01234567 "
+
+struct row {
+    const char *what;
+    struct weir_spend spend;
+    const char *want;
+};
+
+static void assert_rows(const struct row *rows, size_t count, enum weir_operation operation)
+{
+    for (size_t i = 0; i < count; i++) {
+        print_message("    %s\n", rows[i].what);
+        const struct weir_check check = { .operation = (enum weir_operation)operation,
+                                          .spends = &rows[i].spend,
+                                          .count = 1,
+                                          .block_us = 7 * SECOND };
+        assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK),
+                            rows[i].want);
+    }
+}
+
+static struct weir_spend with_wait(struct weir_spend spend, uint64_t max_wait_us)
+{
+    spend.max_wait_us = max_wait_us;
+    return spend;
+}
+
 static void writes_the_numbers_of_each_limit(void **state)
 {
     (void)state;
-#define EVALSHA "EVALSHA 0123456789abcdef0123456789abcdef01234567 "
-    const struct {
-        const char *what;
-        struct weir_spend spend;
-        const char *want;
-    } rows[] = {
-        { "a whole interval", spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
-          EVALSHA "1 k gcra 2000000 200000" },
-        { "a look", spend_of(WEIR_GCRA, 5, SECOND, 10, 0), EVALSHA "1 k gcra 2000000 0" },
+    const struct row rows[] = {
+        { "a whole interval", spend_of(WEIR_GCRA, 5, SECOND, 10, 1), EVALSHA "1 k 2000000 200000" },
+        { "a look", spend_of(WEIR_GCRA, 5, SECOND, 10, 0), EVALSHA "1 k 2000000 0" },
         { "an interval with a rest", spend_of(WEIR_GCRA, 7, SECOND, 9, 2),
-          EVALSHA "1 k gcra-parts 1285714 285714 2 2 7" },
+          EVALSHA "1 k 1285714 285714 2 2 7" },
         { "a cost above the capacity", spend_of(WEIR_GCRA, 5, SECOND, 10, 11),
-          EVALSHA "1 k gcra 2000000 2000001" },
+          EVALSHA "1 k 2000000 2000001" },
         { "the largest cost", spend_of(WEIR_GCRA, 7, SECOND, 0, UINT64_MAX),
-          EVALSHA "1 k gcra-parts 1000000 1000001 0 0 7" },
-        { "a limit of nothing", spend_of(WEIR_GCRA, 0, SECOND, 0, 3), EVALSHA "1 k zero 3" },
+          EVALSHA "1 k 1000000 1000001 0 0 7" },
+        { "a limit of nothing", spend_of(WEIR_GCRA, 0, SECOND, 0, 3), EVALSHA "1 k 1" },
+        { "a queue", with_wait(spend_of(WEIR_LEAKY_BUCKET, 5, SECOND, 10, 1), SECOND),
+          EVALSHA "1 k 2000000 200000 1000000" },
+        { "a queue without a wait", spend_of(WEIR_LEAKY_BUCKET, 7, SECOND, 7, 1),
+          EVALSHA "1 k 1000000 142857 0 1 7 1000001" },
+        { "tokens", spend_of(WEIR_TOKEN_BUCKET, 5, SECOND, 10, 11), EVALSHA "1 k 11 10 200000" },
+        { "tokens with a rest", spend_of(WEIR_TOKEN_BUCKET, 7, SECOND, 9, 2),
+          EVALSHA "1 k 2 9 142857 1 7" },
         { "a window", spend_of(WEIR_FIXED_WINDOW, 100, 60 * SECOND, 0, 3),
-          EVALSHA "1 k window 100 60000000 3" },
-        { "a window of nothing", spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 0),
-          EVALSHA "1 k zero 0" },
+          EVALSHA "1 k 100 3 60000000" },
+        { "a window of nothing", spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 0), EVALSHA "1 k 0" },
+        { "a counter", spend_of(WEIR_SLIDING_COUNTER, 100, 60 * SECOND, 0, 1000),
+          EVALSHA "1 k 100 101 60000000" },
+        { "a log", spend_of(WEIR_SLIDING_LOG, 100, 60 * SECOND, 0, 3),
+          EVALSHA "1 k 100 3 60000000" },
+        { "a log of nothing", spend_of(WEIR_SLIDING_LOG, 0, SECOND, 0, 3),
+          EVALSHA "1 k 0 1 1000000" },
     };
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        print_message("    %s\n", rows[i].what);
-        const struct weir_check check = { .spends = { rows[i].spend }, .count = 1 };
-        assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, NULL), rows[i].want);
-    }
+    assert_rows(rows, COUNT_OF(rows), WEIR_SPEND);
+}
+
+static struct weir_spend settled(struct weir_spend spend, uint64_t reserved)
+{
+    spend.reserved = reserved;
+    spend.decided_us = NOW;
+    spend.full_us = NOW + SECOND;
+    return spend;
+}
+
+static void writes_what_to_settle(void **state)
+{
+    (void)state;
+    const struct row rows[] = {
+        { "units to give back", settled(spend_of(WEIR_GCRA, 5, SECOND, 10, 1), 4),
+          EVALSHA "1 k 2000000 0 600000 0 1 1767225601250000 0" },
+        { "units to take, with a rest", settled(spend_of(WEIR_LEAKY_BUCKET, 7, SECOND, 9, 3), 1),
+          EVALSHA "1 k 1285714 2 285714 2 7 1767225601250000 1" },
+        { "more than a limit ever holds",
+          settled(spend_of(WEIR_TOKEN_BUCKET, 7, WEIR_WINDOW_MAX_US, 7, WEIR_UNITS_MAX), 0),
+          EVALSHA
+          "1 k 31622400000000 0 4503599627370496 0 7 1767225601250000 1 7 4517485714285 5" },
+        { "a window", settled(spend_of(WEIR_FIXED_WINDOW, 100, SECOND, 0, 1), 3),
+          EVALSHA "1 k 100 -2 1000000 1767225600250000" },
+        { "a counter", settled(spend_of(WEIR_SLIDING_COUNTER, 100, SECOND, 0, 3), 1),
+          EVALSHA "1 k 100 2 1000000 1767225600250000" },
+        { "a log", settled(spend_of(WEIR_SLIDING_LOG, 100, SECOND, 0, 3), 3),
+          EVALSHA "1 k 100 0 1000000 1767225600250000" },
+        { "a limit of nothing", settled(spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 3), 1),
+          EVALSHA "1 k" },
+    };
+    assert_rows(rows, COUNT_OF(rows), WEIR_SETTLE);
+}
+
+static void writes_for_how_long_to_block(void **state)
+{
+    (void)state;
+    const struct row block = { "block", spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
+                               EVALSHA "1 k 7000000" },
+                     reset = { "reset", spend_of(WEIR_GCRA, 5, SECOND, 10, 1), EVALSHA "1 k" };
+    assert_rows(&block, 1, WEIR_BLOCK);
+    assert_rows(&reset, 1, WEIR_RESET);
+}
+
+static void writes_the_windows_around_a_time(void **state)
+{
+    (void)state;
+    struct weir_calendar *calendar = NULL;
+    const struct weir_calendar_options *months = WEIR_CALENDAR_OPTIONS(.unit = WEIR_CALENDAR_MONTH);
+    assert_int_equal(weir_calendar_new(months, &calendar, NULL), WEIR_OK);
+    struct row row = { "months", spend_of(WEIR_FIXED_WINDOW, 100, 31 * 86400 * SECOND, 0, 1),
+                       /* December 2025 to February 2026 */
+                       EVALSHA "1 k 100 1 1764547200000000 1767225600000000 1769904000000000 "
+                               "1772323200000000" };
+    row.spend.calendar = calendar;
+    assert_rows(&row, 1, WEIR_SPEND);
+    weir_calendar_free(calendar);
 }
 
 static void declares_exactly_its_keys(void **state)
 {
     (void)state;
-    struct weir_check check = { .count = 2 };
-    check.spends[0] = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
-    check.spends[1] = spend_of(WEIR_FIXED_WINDOW, 100, SECOND, 0, 1);
-    check.spends[1].from_first = true;
-    check.spends[1].key = "other";
-    check.spends[1].key_length = 5;
-    assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, NULL),
-                        EVALSHA "2 k other gcra 2000000 200000 window-first 100 1000000 1");
-    assert_string_equal(written(&check, WEIR_REDIS_BY_TEXT, &(uint64_t){ 1767225600250000 }),
-                        "EVAL return 1 2 k other gcra 2000000 200000 "
-                        "window-first 100 1000000 1 1767225600250000");
+    const struct weir_spend spends[] = {
+        with_key(spend_of(WEIR_SLIDING_LOG, 9, SECOND, 0, 1), "group:log", 5),
+        with_key(spend_of(WEIR_GCRA, 5, SECOND, 10, 1), "group:a", 5),
+        with_key(spend_of(WEIR_FIXED_WINDOW, 100, SECOND, 0, 1), "other", 0),
+        with_key(spend_of(WEIR_FIXED_WINDOW, 70, SECOND, 0, 1), "group:b", 5),
+    };
+    const struct weir_check check = { .spends = spends, .count = 4 };
+    /* The ids are FNV-1a of ":a" and ":b". */
+    assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK),
+                        EVALSHA "3 group other group:log ....M...P" /* count, two ids */
+                                " 9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000");
+    assert_string_equal(written(&check, WEIR_REDIS_BY_TEXT, WEIR_REDIS_CLOCK_OF_TEST),
+                        "EVAL return.1 3 group other group:log ....M...P"
+                        " 9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000 1767225600250000");
 }
 
 static void writes_arguments_of_any_bytes(void **state)
@@ -103,37 +210,62 @@ static void writes_arguments_of_any_bytes(void **state)
     assert_memory_equal(memory, want, sizeof want - 1);
 }
 
-/* The largest plan, with the largest script that is likely, has room. */
+/* The largest plan has room beside the largest script. */
 static void has_room_for_the_largest_plan(void **state)
 {
     (void)state;
-    static char key[WEIR_KEY_MAX];
-    struct weir_check check = { .count = WEIR_CHECK_LIMITS };
-    for (size_t i = 0; i < check.count; i++) {
-        check.spends[i] = spend_of(WEIR_GCRA, 7, WEIR_WINDOW_MAX_US, 0, UINT64_MAX);
-        check.spends[i].rate.parts = UINT64_MAX;
-        check.spends[i].key = key;
-        check.spends[i].key_length = sizeof key;
+    static char keys[WEIR_CHECK_LIMITS][WEIR_KEY_MAX];
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    for (size_t i = 0; i < WEIR_CHECK_LIMITS; i++) {
+        spends[i] =
+            settled(spend_of(WEIR_TOKEN_BUCKET, 7, WEIR_WINDOW_MAX_US, 0, WEIR_UNITS_MAX), 0);
+        spends[i].rate.parts = UINT64_MAX;
+        memset(keys[i], 'a' + (int)i, WEIR_KEY_MAX);
+        spends[i].key = keys[i];
+        spends[i].key_length = WEIR_KEY_MAX;
+        spends[i].group_length = WEIR_KEY_MAX - 1;
     }
-    static char memory[WEIR_REDIS_COMMAND_BYTES];
-    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
-    weir_redis_write_check(&out, &script, WEIR_REDIS_BY_HASH, &(uint64_t){ UINT64_MAX }, &check);
-    assert_false(out.full);
-    assert_true(out.length < WEIR_REDIS_COMMAND_BYTES / 2);
+    const struct weir_check check = { .operation = WEIR_SETTLE, .spends = spends, .count = 8 };
+    assert_true(strlen(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_CLOCK_OF_TEST))
+                < WEIR_REDIS_COMMAND_BYTES - WEIR_REDIS_SCRIPT_BYTES - 1024);
 }
 
 static void finds_the_fault_of_a_check(void **state)
 {
     (void)state;
-    struct weir_check check = { .count = 1 };
-    check.spends[0] = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+    struct weir_spend spends[2];
+    struct weir_answer answers[2];
+    struct weir_check check = { .spends = spends, .answers = answers, .count = 1 };
+    spends[0] = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
     assert_null(weir_redis_fault(&check));
-    check.spends[0].algorithm = WEIR_SLIDING_LOG;
+    spends[0].algorithm = (enum weir_algorithm)17;
     assert_non_null(weir_redis_fault(&check));
     /* Not a rate that weir_rate_make() makes, but nothing keeps a program from asking. */
-    check.spends[0].algorithm = WEIR_GCRA;
-    check.spends[0].rate.interval_us = UINT64_C(1) << 50;
-    assert_non_null(weir_redis_fault(&check));
+    for (int algorithm = WEIR_GCRA; algorithm <= WEIR_LEAKY_BUCKET; algorithm++) {
+        spends[0] = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+        spends[0].algorithm = (enum weir_algorithm)algorithm;
+        spends[0].rate.interval_us = UINT64_C(1) << 50;
+        assert_non_null(weir_redis_fault(&check));
+    }
+    check.count = 2;
+    const struct weir_spend limit = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+    static const struct {
+        const char *what;
+        const char *keys[2];
+        size_t groups[2];
+        bool is_fault;
+    } rows[] = {
+        { "two limits of a group", { "g:a", "g:b" }, { 1, 1 }, false },
+        { "names whose FNV-1a is the same", { "gdeclinate", "gmacallums" }, { 1, 1 }, true },
+        { "the same in two groups", { "gdeclinate", "hmacallums" }, { 1, 1 }, false },
+        { "a group with the key of another limit", { "g:a", "g" }, { 1, 0 }, true },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        for (size_t n = 0; n < 2; n++)
+            spends[n] = with_key(limit, rows[i].keys[n], rows[i].groups[n]);
+        assert_int_equal(weir_redis_fault(&check) != NULL, rows[i].is_fault);
+    }
 }
 
 /* reading */
@@ -158,92 +290,226 @@ static enum weir_redis_meaning meaning_of(const char *bytes, struct weir_check *
     return meaning;
 }
 
-static void reads_what_the_script_says(void **state)
+/* A reply to a check as a script sends it. */
+struct bulk {
+    char bytes[300];
+    size_t length;
+};
+
+static void put_double(struct bulk *bulk, double number)
+{
+    memcpy(bulk->bytes + bulk->length, &number, sizeof number);
+    bulk->length += sizeof number;
+}
+
+static void put_state(struct bulk *bulk, double first, uint32_t low, uint32_t high)
+{
+    put_double(bulk, first);
+    memcpy(bulk->bytes + bulk->length, &low, sizeof low);
+    memcpy(bulk->bytes + bulk->length + 4, &high, sizeof high);
+    bulk->length += 8;
+}
+
+static enum weir_redis_meaning meaning_of_bulk(struct bulk *bulk, size_t length,
+                                               struct weir_check *check)
+{
+    redisReply reply = { .type = REDIS_REPLY_STRING, .str = bulk->bytes };
+    reply.len = (__typeof__(reply.len))length;
+    return weir_redis_read_answer(&reply, check);
+}
+
+static void assert_answer(struct weir_answer got, struct weir_answer want)
+{
+    assert_int_equal(got.allowed, want.allowed);
+    assert_int_equal(got.impossible, want.impossible);
+    assert_int_equal(got.remaining, want.remaining);
+    assert_int_equal(got.retry_us, want.retry_us);
+    assert_int_equal(got.reset_us, want.reset_us);
+}
+
+static void reads_the_time_in_use_of_a_lone_limit(void **state)
 {
     (void)state;
-    const struct {
+    static const struct {
         const char *what;
-        struct weir_spend spend;
-        const char *reply;
+        double used;
         struct weir_answer want;
     } rows[] = {
-        { "a new key",
-          spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
-          ":0\r\n",
-          { .allowed = true, .remaining = 9, .reset_us = 200000 } },
-        { "the last unit",
-          spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
-          "*2\r\n:1800000\r\n:0\r\n",
-          { .allowed = true, .remaining = 0, .reset_us = 2000000 } },
-        { "one too many",
-          spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
-          ":1900000\r\n",
-          { .remaining = 0, .retry_us = 100000, .reset_us = 1900000 } },
-        { "with parts",
-          spend_of(WEIR_GCRA, 7, SECOND, 7, 1),
-          "*2\r\n:142857\r\n:1\r\n",
-          { .allowed = true, .remaining = 5, .reset_us = 285715 } },
-        { "a window",
-          spend_of(WEIR_FIXED_WINDOW, 10, SECOND, 0, 4),
-          "*2\r\n:6\r\n:300000\r\n",
-          { .allowed = true, .remaining = 0, .reset_us = 300000 } },
-        { "a window of nothing",
-          spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 4),
-          ":0\r\n",
-          { .impossible = true } },
-        { "a full window",
-          spend_of(WEIR_FIXED_WINDOW, 10, SECOND, 0, 4),
-          "*2\r\n:7\r\n:300000\r\n",
-          { .remaining = 3, .retry_us = 300000, .reset_us = 300000 } },
+        { "a new key", 0, { .allowed = true, .remaining = 9, .reset_us = 200000 } },
+        { "the last unit", 1800000, { .allowed = true, .reset_us = 2000000 } },
+        { "one too many", 1900000, { .retry_us = 100000, .reset_us = 1900000 } },
+        { "blocked", -70, { .retry_us = 70, .reset_us = 70 } },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].what);
-        struct weir_check check = { .spends = { rows[i].spend }, .count = 1 };
-        assert_int_equal(meaning_of(rows[i].reply, &check), WEIR_REDIS_DECIDED);
-        assert_int_equal(check.answers[0].allowed, rows[i].want.allowed);
-        assert_int_equal(check.answers[0].impossible, rows[i].want.impossible);
-        assert_int_equal(check.answers[0].remaining, rows[i].want.remaining);
-        assert_int_equal(check.answers[0].retry_us, rows[i].want.retry_us);
-        assert_int_equal(check.answers[0].reset_us, rows[i].want.reset_us);
+        const struct weir_spend spend = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+        struct weir_answer answer;
+        struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
+        struct bulk bulk = { .length = 0 };
+        put_double(&bulk, (double)NOW);
+        put_double(&bulk, rows[i].used);
+        assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
+        assert_answer(answer, rows[i].want);
+        assert_int_equal(check.now_us, NOW);
+    }
+}
+
+static void reads_the_states_of_many_limits(void **state)
+{
+    (void)state;
+    /* In the order of keys: the group, the lone limit, the log. */
+    const struct weir_spend spends[] = {
+        with_key(spend_of(WEIR_SLIDING_LOG, 9, SECOND, 0, 1), "group:log", 5),
+        with_key(spend_of(WEIR_GCRA, 5, SECOND, 10, 1), "group:a", 5),
+        with_key(spend_of(WEIR_FIXED_WINDOW, 100, SECOND, 0, 1), "other", 0),
+        with_key(spend_of(WEIR_FIXED_WINDOW, 70, SECOND, 0, 1), "group:b", 5),
+    };
+    struct weir_answer answers[4];
+    struct weir_check check = { .spends = spends, .answers = answers, .count = 4 };
+    struct bulk bulk = { .length = 0 };
+    put_double(&bulk, (double)NOW);
+    put_state(&bulk, (double)NOW + 200000, 0, 0);
+    put_state(&bulk, (double)NOW - 250000, 60, 0);
+    put_state(&bulk, (double)NOW - 250000, 33, 0);
+    put_double(&bulk, 4);
+    put_double(&bulk, 90000);
+    put_double(&bulk, 0);
+    assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
+    assert_answer(answers[0], (struct weir_answer){ true, false, 4, 0, SECOND, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, 8, 0, 400000, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, 66, 0, 750000, 0 });
+    assert_answer(answers[3], (struct weir_answer){ true, false, 9, 0, 750000, 0 });
+
+    /* One refused: the others have spent nothing. */
+    struct bulk refused = { .length = 0 };
+    put_double(&refused, -(double)NOW);
+    memcpy(refused.bytes + 8, bulk.bytes + 8, bulk.length - 8);
+    refused.length = bulk.length - 24;
+    put_double(&refused, 9);
+    put_double(&refused, 90000);
+    put_double(&refused, 50000);
+    assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
+    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 50000, 90000, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, 9, 0, 200000, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, 67, 0, 750000, 0 });
+
+    /* A blocked log. */
+    refused.length -= 24;
+    put_double(&refused, -1);
+    put_double(&refused, 5 * (double)SECOND);
+    put_double(&refused, 0);
+    assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
+    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 5 * SECOND, 5 * SECOND, 0 });
+}
+
+static void takes_states_that_cannot_be_for_new_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        double first;
+        uint32_t low, high;
+    } rows[] = {
+        { "no number", (double)NAN, 0, 5 },
+        { "endless", (double)INFINITY, 0, 5 },
+        { "below zero", -1e15, 0, 5 },
+        { "a fraction", 1e15 + 0.5, 0, 5 },
+        { "no time", 1e16, 0, 5 },
+        { "units", 1e15, 0, 1000000001 },
+        { "other units", 1e15, 1000000001, 5 },
+    };
+    const struct weir_spend spend = spend_of(WEIR_TOKEN_BUCKET, 5, SECOND, 10, 1);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        struct weir_answer answer;
+        struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
+        struct bulk bulk = { .length = 0 };
+        put_double(&bulk, (double)NOW);
+        put_state(&bulk, rows[i].first, rows[i].low, rows[i].high);
+        assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
+        assert_int_equal(answer.remaining, 9);
     }
 }
 
 static void refuses_what_the_script_cannot_say(void **state)
 {
     (void)state;
-    static const struct {
+    const struct weir_spend plain = spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
+                            counter = spend_of(WEIR_SLIDING_COUNTER, 5, SECOND, 0, 1),
+                            log = spend_of(WEIR_SLIDING_LOG, 5, SECOND, 0, 1);
+    const struct {
         const char *what;
-        const char *reply;
+        const struct weir_spend *spend;
+        double numbers[4];
+        size_t count;
     } rows[] = {
-        { "one number for two limits", ":0\r\n" },
-        { "too few numbers", "*3\r\n:0\r\n:0\r\n:0\r\n" },
-        { "too many numbers", "*5\r\n:0\r\n:0\r\n:0\r\n:9\r\n:0\r\n" },
-        { "no numbers", "*0\r\n" },
-        { "a negative number", "*4\r\n:-1\r\n:0\r\n:0\r\n:9\r\n" },
-        { "a text for a number", "*4\r\n$1\r\n0\r\n:0\r\n:0\r\n:9\r\n" },
-        { "nothing for a number", "*4\r\n$-1\r\n:0\r\n:0\r\n:9\r\n" },
-        { "more time than there is", "*4\r\n:2000001\r\n:0\r\n:0\r\n:9\r\n" },
-        { "a part that is a whole", "*4\r\n:0\r\n:1\r\n:0\r\n:9\r\n" },
-        { "more units than there are", "*4\r\n:0\r\n:0\r\n:101\r\n:9\r\n" },
-        { "a window that is over", "*4\r\n:0\r\n:0\r\n:0\r\n:0\r\n" },
-        { "a window longer than it is", "*4\r\n:0\r\n:0\r\n:0\r\n:1000001\r\n" },
-        { "the largest number", "*4\r\n:9223372036854775807\r\n:0\r\n:0\r\n:9\r\n" },
-        { "a status", "+OK\r\n" },
-        { "a text", "$2\r\n:0\r\n" },
-        { "nothing", "$-1\r\n" },
-        { "no array", "*-1\r\n" },
-        { "a nest", "*4\r\n*1\r\n:0\r\n:0\r\n:0\r\n:9\r\n" },
+        { "no time", &plain, { 0, 0 }, 2 },
+        { "a refusal where there is none", &plain, { -1e15, 0 }, 2 },
+        { "a time with a fraction", &plain, { 1e15 + 0.5, 0 }, 2 },
+        { "a time that is no number", &plain, { (double)NAN, 0 }, 2 },
+        { "more time than there is", &plain, { 1e15, 2000001 }, 2 },
+        { "a piece of a microsecond", &plain, { 1e15, 0.5 }, 2 },
+        { "no number", &plain, { 1e15, (double)NAN }, 2 },
+        { "blocked for ever", &plain, { 1e15, -(double)INFINITY }, 2 },
+        { "a number too few", &plain, { 1e15 }, 1 },
+        { "a number too many", &plain, { 1e15, 0, 0 }, 3 },
+        { "nothing", &plain, { 0 }, 0 },
+        { "no state", &counter, { 1e15 }, 1 },
+        { "half a state", &counter, { 1e15, 0 }, 2 },
+        { "more than a state", &counter, { 1e15, 0, 0, 0 }, 4 },
+        { "a log too short", &log, { 1e15, 0, 0 }, 3 },
+        { "units that are no number", &log, { 1e15, (double)NAN, 0, 0 }, 4 },
+        { "a piece of a unit", &log, { 1e15, 0.5, 0, 0 }, 4 },
+        { "a log longer than its window", &log, { 1e15, 0, 1000001, 0 }, 4 },
+        { "a wait below zero", &log, { -1e15, 5, 10, -1 }, 4 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].what);
-        struct weir_check check = { .count = 2 };
-        check.spends[0] = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
-        check.spends[1] = spend_of(WEIR_FIXED_WINDOW, 100, SECOND, 0, 1);
-        assert_int_equal(meaning_of(rows[i].reply, &check), WEIR_REDIS_REFUSED);
+        struct weir_answer answer;
+        struct weir_check check = { .spends = rows[i].spend, .answers = &answer, .count = 1 };
+        struct bulk bulk = { .length = 0 };
+        for (size_t n = 0; n < rows[i].count; n++)
+            put_double(&bulk, rows[i].numbers[n]);
+        assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_REFUSED);
         assert_string_equal(check.why, "Redis sent what is no answer");
     }
-    struct weir_check check = { .count = 1 };
+}
+
+static void refuses_replies_of_another_type(void **state)
+{
+    (void)state;
+    static const char *const replies[] = { ":0\r\n",  "*0\r\n",       "*2\r\n:0\r\n:0\r\n",
+                                           "+OK\r\n", "$2\r\n:0\r\n", "$-1\r\n",
+                                           "*-1\r\n", ":1\r\n" };
+    const struct weir_spend spend = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+    struct weir_answer answer;
+    for (int operation = WEIR_SPEND; operation <= WEIR_BLOCK; operation++)
+        for (size_t i = 0; i < COUNT_OF(replies); i++) {
+            struct weir_check check = { .operation = (enum weir_operation)operation,
+                                        .spends = &spend,
+                                        .answers = &answer,
+                                        .count = 1 };
+            bool is_done = operation != WEIR_SPEND && strcmp(replies[i], ":1\r\n") == 0;
+            assert_int_equal(meaning_of(replies[i], &check),
+                             is_done ? WEIR_REDIS_DECIDED : WEIR_REDIS_REFUSED);
+        }
+    struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
     assert_int_equal(weir_redis_read_answer(NULL, &check), WEIR_REDIS_REFUSED);
+}
+
+static void sees_that_a_script_decided_otherwise(void **state)
+{
+    (void)state;
+    const struct weir_spend spend = spend_of(WEIR_FIXED_WINDOW, 5, SECOND, 0, 1);
+    for (int used = 4; used <= 5; used++) {
+        struct weir_answer answer;
+        struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
+        struct bulk bulk = { .length = 0 };
+        put_double(&bulk, used == 4 ? -(double)NOW : (double)NOW);
+        put_state(&bulk, (double)NOW - 250000, (uint32_t)used, 0);
+        assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_REFUSED);
+        assert_string_equal(check.why, "the script and the library disagree");
+    }
 }
 
 static void knows_errors_by_their_first_word(void **state)
@@ -269,7 +535,8 @@ static void knows_errors_by_their_first_word(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %.20s\n", rows[i].why);
-        struct weir_check check = { .count = 1 };
+        const struct weir_spend spend = spend_of(WEIR_GCRA, 5, SECOND, 10, 1);
+        struct weir_check check = { .spends = &spend, .count = 1 };
         assert_int_equal(meaning_of(rows[i].reply, &check), rows[i].want);
         assert_string_equal(check.why, rows[i].why);
     }
@@ -319,12 +586,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_the_numbers_of_each_limit),
+        cmocka_unit_test(writes_what_to_settle),
+        cmocka_unit_test(writes_for_how_long_to_block),
+        cmocka_unit_test(writes_the_windows_around_a_time),
         cmocka_unit_test(declares_exactly_its_keys),
         cmocka_unit_test(writes_arguments_of_any_bytes),
         cmocka_unit_test(has_room_for_the_largest_plan),
         cmocka_unit_test(finds_the_fault_of_a_check),
-        cmocka_unit_test(reads_what_the_script_says),
+        cmocka_unit_test(reads_the_time_in_use_of_a_lone_limit),
+        cmocka_unit_test(reads_the_states_of_many_limits),
+        cmocka_unit_test(takes_states_that_cannot_be_for_new_ones),
         cmocka_unit_test(refuses_what_the_script_cannot_say),
+        cmocka_unit_test(refuses_replies_of_another_type),
+        cmocka_unit_test(sees_that_a_script_decided_otherwise),
         cmocka_unit_test(knows_errors_by_their_first_word),
         cmocka_unit_test(cuts_a_long_error),
         cmocka_unit_test(reads_a_hash_and_nothing_else),

@@ -1,0 +1,115 @@
+/* Making and freeing limiters. */
+#include "limit/limiter_internal.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "store/store.h"
+
+#define LIMITER_OPTIONS_FIRST                                                                      \
+    (offsetof(struct weir_limiter_options, decision_self) + sizeof(void *))
+
+static bool falls_back(const struct weir_ruleset *ruleset)
+{
+    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
+           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
+}
+
+static bool wants_fallback(const struct weir_policy *policy)
+{
+    bool wants = falls_back(&policy->guesses);
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        wants = wants || falls_back(&policy->rulesets[i]);
+    return wants;
+}
+
+static enum weir_code open_stores(struct weir_limiter *limiter,
+                                  const struct weir_limiter_options *options,
+                                  struct weir_error *error)
+{
+    const struct weir_policy *policy = options->policy;
+    const struct weir_store_options *settings =
+        WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms,
+                           .memory_bytes = policy->store_memory_bytes, .clock = options->clock,
+                           .log = options->log);
+    limiter->store = options->store;
+    limiter->owns_store = options->store == NULL;
+    if (limiter->owns_store) {
+        enum weir_code code = weir_store_open(policy->store_url, settings, &limiter->store, error);
+        if (code != WEIR_OK)
+            return code;
+    }
+    if (!wants_fallback(policy))
+        return WEIR_OK;
+    return weir_store_new_memory(settings, &limiter->fallback, error);
+}
+
+static void take(struct weir_limiter *limiter, const struct weir_limiter_options *options)
+{
+    limiter->policy = options->policy;
+    limiter->clock = weir_clock_or_system(options->clock);
+    limiter->log = options->log;
+    limiter->on_decision = options->on_decision;
+    limiter->decision_self = options->decision_self;
+    limiter->cost = options->cost;
+    limiter->cost_self = options->cost_self;
+    pthread_mutex_init(&limiter->settling_mutex,
+                       NULL); /* neither fails for a default one (glibc) */
+    pthread_cond_init(&limiter->settled, NULL);
+}
+
+enum weir_code weir_limiter_new(const struct weir_limiter_options *options,
+                                struct weir_limiter **limiter, struct weir_error *error)
+{
+    struct weir_limiter_options ours;
+    enum weir_code code = weir_options_take(&ours, sizeof ours, options, LIMITER_OPTIONS_FIRST,
+                                            "WEIR_LIMITER_OPTIONS", error);
+    if (code != WEIR_OK)
+        return code;
+    if (ours.policy == NULL)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                              "A limiter needs a policy; weir_policy_load() makes one.");
+
+    struct weir_limiter *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    take(made, &ours);
+    weir_limiter_make_middleware(made);
+    code = open_stores(made, &ours, error);
+    if (code != WEIR_OK) {
+        weir_limiter_free(made);
+        return code;
+    }
+    *limiter = made;
+    return WEIR_OK;
+}
+
+/* The store ends each of them by its deadline. */
+static void wait_for_settlements(struct weir_limiter *limiter)
+{
+    pthread_mutex_lock(&limiter->settling_mutex);
+    while (limiter->settling > 0)
+        pthread_cond_wait(&limiter->settled, &limiter->settling_mutex);
+    pthread_mutex_unlock(&limiter->settling_mutex);
+}
+
+struct weir_limiter *weir_limiter_free(struct weir_limiter *limiter)
+{
+    if (limiter == NULL)
+        return NULL;
+    wait_for_settlements(limiter);
+    if (limiter->owns_store)
+        weir_store_free(limiter->store);
+    weir_store_free(limiter->fallback);
+    pthread_cond_destroy(&limiter->settled);
+    pthread_mutex_destroy(&limiter->settling_mutex);
+    free(limiter);
+    return NULL;
+}
+
+void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state)
+{
+    weir_store_state(limiter->store, state);
+}

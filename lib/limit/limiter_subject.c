@@ -1,0 +1,197 @@
+/* Subjects of calls without a request, as plans of the limits that apply to them. */
+#include "limit/limiter_internal.h"
+
+#include <string.h>
+
+#include "base/options.h"
+#include "base/suggest.h"
+
+#define SUBJECT_FIRST (offsetof(struct weir_subject, cost) + sizeof(uint64_t))
+#define VALUES_MAX    16
+#define NAMES_MAX     256 /* policies in a file */
+
+/* what a subject is, as a request would say it */
+
+struct asking {
+    struct weir_identity identity;
+    struct weir_named_value values[VALUES_MAX];
+    struct weir_asker asker;
+};
+
+static enum weir_code read_address(const struct weir_limiter *limiter, const char *text,
+                                   struct weir_identity *identity, struct weir_error *error)
+{
+    if (text == NULL)
+        return WEIR_OK;
+    if (!weir_address_parse(weir_text_from(text), &identity->client))
+        return weir_error_set(error, WEIR_E_VALUE, NULL,
+                              "\"%.60s\" is no address; wanted is one such as \"203.0.113.7\".",
+                              text);
+    identity->network = weir_network_of(&identity->client, &limiter->policy->identity.prefixes);
+    return WEIR_OK;
+}
+
+static enum weir_code find_key(const struct weir_limiter *limiter, const char *id,
+                               struct weir_identity *identity, struct weir_error *error)
+{
+    const struct weir_keyring *keys = limiter->policy->identity.keys;
+    size_t count = id == NULL || keys == NULL ? 0 : weir_keyring_count(keys);
+    for (size_t i = 0; i < count && identity->api_key == NULL; i++)
+        if (strcmp(weir_keyring_at(keys, i)->id, id) == 0)
+            identity->api_key = weir_keyring_at(keys, i);
+    if (id == NULL || identity->api_key != NULL)
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_REFERENCE, NULL, "\"%.60s\" is no id in the keys file.",
+                          id);
+}
+
+/* The first of the two that says something. */
+static struct weir_text name_of(const char *own, const char *of_key)
+{
+    const char *name = own != NULL && own[0] != '\0' ? own : of_key;
+    return name == NULL || name[0] == '\0' ? (struct weir_text){ NULL, 0 } : weir_text_from(name);
+}
+
+static enum weir_code read_identity(const struct weir_limiter *limiter,
+                                    const struct weir_subject *subject,
+                                    struct weir_identity *identity, struct weir_error *error)
+{
+    enum weir_code code = read_address(limiter, subject->ip, identity, error);
+    if (code == WEIR_OK)
+        code = find_key(limiter, subject->api_key, identity, error);
+    if (code != WEIR_OK)
+        return code;
+    const struct weir_api_key *key = identity->api_key;
+    identity->found = true;
+    identity->user = name_of(subject->user, key == NULL ? NULL : key->user);
+    identity->tenant = name_of(subject->tenant, key == NULL ? NULL : key->tenant);
+    identity->plan = name_of(subject->plan, key == NULL ? NULL : key->plan);
+    return WEIR_OK;
+}
+
+/* "query:q" */
+static enum weir_code read_value(const struct weir_value *value, struct weir_named_value *named,
+                                 struct weir_error *error)
+{
+    struct weir_text name = weir_text_from(value->name);
+    named->text = weir_text_from(value->value);
+    bool is_named =
+        name.at != NULL && weir_text_take_first(&name, ':', &named->dimension) && name.length > 0;
+    named->name = name;
+    if (is_named
+        && (weir_text_equal(named->dimension, WEIR_TEXT("header"))
+            || weir_text_equal(named->dimension, WEIR_TEXT("query"))
+            || weir_text_equal(named->dimension, WEIR_TEXT("param"))))
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_VALUE, NULL,
+                          "\"%.60s\" names no value; wanted is \"header:NAME\", \"query:NAME\" "
+                          "or \"param:NAME\".",
+                          value->name == NULL ? "" : value->name);
+}
+
+static enum weir_code read_values(const struct weir_subject *subject, struct asking *asking,
+                                  struct weir_error *error)
+{
+    if (subject->value_count > VALUES_MAX)
+        return weir_error_set(error, WEIR_E_VALUE, NULL,
+                              "There are %zu values; wanted are at most %d.", subject->value_count,
+                              VALUES_MAX);
+    enum weir_code code = WEIR_OK;
+    for (size_t i = 0; i < subject->value_count && code == WEIR_OK; i++)
+        code = read_value(&subject->values[i], &asking->values[i], error);
+    return code;
+}
+
+static enum weir_code read_subject(const struct weir_limiter *limiter,
+                                   const struct weir_subject *subject, struct asking *asking,
+                                   struct weir_error *error)
+{
+    *asking = (struct asking){ .asker = { .policy = limiter->policy } };
+    enum weir_code code = read_identity(limiter, subject, &asking->identity, error);
+    if (code == WEIR_OK)
+        code = read_values(subject, asking, error);
+    asking->asker.identity = &asking->identity;
+    asking->asker.route = weir_text_from(subject->route);
+    asking->asker.values = asking->values;
+    asking->asker.value_count = subject->value_count;
+    return code;
+}
+
+/* the plan */
+
+static enum weir_code refuse_name(struct weir_error *error, const char *what, const char *name,
+                                  const char *const *known, size_t count)
+{
+    const char *meant = weir_suggest(weir_text_from(name), known, count);
+    return weir_error_set(error, WEIR_E_REFERENCE, NULL, "There is no %s \"%.60s\"%s%s%s.", what,
+                          name, meant == NULL ? "" : "; \"", meant == NULL ? "" : meant,
+                          meant == NULL ? "" : "\" is close");
+}
+
+static enum weir_code find_ruleset(const struct weir_policy *policy, const char *name,
+                                   const struct weir_ruleset **ruleset, struct weir_error *error)
+{
+    const char *names[NAMES_MAX];
+    if (name == NULL)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                              "A subject names no policy; set \"policy\".");
+    for (size_t i = 0; i < policy->ruleset_count; i++) {
+        names[i] = policy->rulesets[i].name;
+        if (strcmp(names[i], name) == 0) {
+            *ruleset = &policy->rulesets[i];
+            return WEIR_OK;
+        }
+    }
+    return refuse_name(error, "policy", name, names, policy->ruleset_count);
+}
+
+/* Drops what was added behind `before` and is not the limit that was named. */
+static enum weir_code keep_limit(struct weir_plan_of_checks *plan, size_t before,
+                                 const struct weir_ruleset *ruleset, const char *name,
+                                 struct weir_error *error)
+{
+    const char *names[WEIR_CHECK_LIMITS];
+    bool exists = name == NULL;
+    for (size_t i = 0; i < ruleset->limit_count; i++) {
+        names[i] = ruleset->limits[i].name;
+        exists = exists || strcmp(names[i], name) == 0;
+    }
+    if (!exists)
+        return refuse_name(error, "limit", name, names, ruleset->limit_count);
+    size_t kept = before;
+    for (size_t i = before; i < plan->count; i++) {
+        if (name != NULL && strcmp(plan->planned[i].limit->name, name) != 0)
+            continue;
+        plan->spends[kept] = plan->spends[i];
+        plan->planned[kept++] = plan->planned[i];
+    }
+    plan->count = kept;
+    return WEIR_OK;
+}
+
+enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
+                                        const struct weir_subject *theirs, const uint64_t *cost,
+                                        struct weir_subject_plan *planned, struct weir_error *error)
+{
+    struct weir_subject subject;
+    struct asking asking;
+    const struct weir_ruleset *ruleset = NULL;
+    struct weir_plan_of_checks *plan = &planned->plan;
+    enum weir_code code =
+        weir_options_take(&subject, sizeof subject, theirs, SUBJECT_FIRST, "WEIR_SUBJECT", error);
+    if (code == WEIR_OK)
+        code = find_ruleset(limiter->policy, subject.policy, &ruleset, error);
+    if (code == WEIR_OK)
+        code = read_subject(limiter, &subject, &asking, error);
+    if (code != WEIR_OK || weir_limiter_mode(limiter, ruleset) == WEIR_OFF)
+        return code;
+
+    size_t before = plan->count;
+    uint64_t own = subject.cost == 0 ? 1 : subject.cost;
+    if (!weir_plan_add(plan, ruleset, &asking.asker, cost == NULL ? own : *cost))
+        return weir_error_set(error, WEIR_E_VALUE, NULL,
+                              "The subjects have more than %d limits in all.", WEIR_CHECK_LIMITS);
+    for (size_t i = before; i < plan->count; i++)
+        planned->costs[i] = own;
+    return keep_limit(plan, before, ruleset, subject.limit, error);
+}

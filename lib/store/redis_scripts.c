@@ -1,0 +1,70 @@
+#include "store/redis_scripts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_redis_script *weir_redis_scripts_find(struct weir_redis_scripts *scripts,
+                                                  const struct weir_redis_shape *shape)
+{
+    for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++) {
+        struct weir_redis_script *script = &scripts->scripts[i];
+        if (script->text != NULL && memcmp(&script->shape, shape, sizeof *shape) == 0)
+            return script;
+    }
+    return NULL;
+}
+
+/* A place that is free, or whose script was not used for longest. */
+static struct weir_redis_script *place_for_new(struct weir_redis_scripts *scripts)
+{
+    struct weir_redis_script *oldest = &scripts->scripts[0];
+    for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++) {
+        struct weir_redis_script *script = &scripts->scripts[i];
+        if (script->text == NULL)
+            return script;
+        if (script->used < oldest->used)
+            oldest = script;
+    }
+    return oldest;
+}
+
+static char *composed(const struct weir_redis_shape *shape, enum weir_redis_clock clock,
+                      size_t *length)
+{
+    char memory[WEIR_REDIS_SCRIPT_BYTES];
+    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    weir_redis_script_compose(&out, shape, clock);
+    const char *text = weir_buffer_string(&out);
+    *length = out.length;
+    return text == NULL ? NULL : strdup(text);
+}
+
+struct weir_redis_script *weir_redis_scripts_get(struct weir_redis_scripts *scripts,
+                                                 const struct weir_redis_shape *shape)
+{
+    struct weir_redis_script *script = weir_redis_scripts_find(scripts, shape);
+    if (script == NULL) {
+        size_t length;
+        char *text = composed(shape, scripts->clock, &length);
+        if (text == NULL)
+            return NULL;
+        script = place_for_new(scripts);
+        free(script->text);
+        *script =
+            (struct weir_redis_script){ .shape = *shape, .text = text, .text_length = length };
+    }
+    script->used = ++scripts->uses;
+    return script;
+}
+
+void weir_redis_scripts_forget_loading(struct weir_redis_scripts *scripts)
+{
+    for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++)
+        scripts->scripts[i].is_loading = false;
+}
+
+void weir_redis_scripts_finish(struct weir_redis_scripts *scripts)
+{
+    for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++)
+        free(scripts->scripts[i].text);
+}

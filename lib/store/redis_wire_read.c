@@ -1,0 +1,252 @@
+/* The half of redis_wire.h that reads. */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "limit/algorithm.h"
+#include "limit/sliding_log.h"
+#include "store/redis_wire.h"
+
+#define TIME_BYTES  8
+#define STATE_BYTES 16
+#define LOG_BYTES   24
+
+/* Lua's numbers are whole below. */
+#define WHOLE_MAX 9007199254740992.0
+
+/* The length of the plain reply: a time, and a number of µs. */
+#define PLAIN_BYTES 16
+
+/* errors */
+
+void weir_redis_read_error(const struct redisReply *reply, char *why, size_t size)
+{
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || reply->str == NULL) {
+        snprintf(why, size, "Redis sent what is no answer");
+        return;
+    }
+    snprintf(why, size, "%s", reply->str);
+    for (char *at = why; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7F)
+            *at = '?';
+}
+
+static bool starts_with(const struct redisReply *error, const char *word)
+{
+    return error->str != NULL && strncmp(error->str, word, strlen(word)) == 0;
+}
+
+static enum weir_redis_meaning read_refusal(const struct redisReply *reply,
+                                            struct weir_check *check)
+{
+    if (starts_with(reply, "NOSCRIPT"))
+        return WEIR_REDIS_NO_SCRIPT;
+    weir_redis_read_error(reply, check->why, sizeof check->why);
+    /* A master that was demoted, and a server that reads its data in after a start. Redis before 7
+     * puts "ERR Error running script …" in front of what a script met. */
+    bool is_unfit = starts_with(reply, "LOADING")
+                    || (reply->str != NULL && strstr(reply->str, "READONLY ") != NULL);
+    return is_unfit ? WEIR_REDIS_UNFIT : WEIR_REDIS_REFUSED;
+}
+
+/* bytes */
+
+static double read_double(const char *bytes)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < sizeof bits; i++)
+        bits |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static uint32_t read_unsigned(const char *bytes)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < sizeof number; i++)
+        number |= (uint32_t)(unsigned char)bytes[i] << (8 * i);
+    return number;
+}
+
+/* False: a fraction, below zero, too large, or no number at all. */
+static bool to_whole(double number, uint64_t *whole)
+{
+    if (!(number >= 0 && number < WHOLE_MAX))
+        return false;
+    *whole = (uint64_t)number;
+    return (double)*whole == number;
+}
+
+/* What no decision can have written counts as a new key, here as in the script. */
+static struct weir_state read_state(const char *bytes)
+{
+    struct weir_state state = { .low = read_unsigned(bytes + 8),
+                                .high = read_unsigned(bytes + 12) };
+    bool is_blocked = state.high == WEIR_HIGH_BLOCKED;
+    bool is_in_range = is_blocked || (state.low <= WEIR_UNITS_MAX && state.high <= WEIR_UNITS_MAX);
+    if (!to_whole(read_double(bytes), &state.first) || !is_in_range)
+        return (struct weir_state){ 0 };
+    return state;
+}
+
+/* What the script found, as far as an answer rests on it. */
+struct found {
+    uint64_t now_us;
+    bool was_refused;
+    const char *states[WEIR_CHECK_LIMITS]; /* each limit's, in the reply */
+};
+
+/* The units in a log, or -1 for a blocked one, and two times. */
+static bool read_log(const char *bytes, const struct weir_spend *spend, struct weir_answer *answer)
+{
+    double units_or_blocked = read_double(bytes);
+    uint64_t units = 0, left_us, retry_us;
+    if (!to_whole(read_double(bytes + 8), &left_us)
+        || !to_whole(read_double(bytes + 16), &retry_us))
+        return false;
+    bool is_blocked = units_or_blocked < 0;
+    if (!is_blocked && !to_whole(units_or_blocked, &units))
+        return false;
+    if (is_blocked)
+        *answer = weir_answer_blocked(spend, left_us);
+    else
+        *answer = weir_sliding_log_answer(spend, units, retry_us, left_us);
+    return is_blocked || left_us <= spend->rate.window_us;
+}
+
+/* False: no script can have said so. */
+static bool read_answer(const struct found *found, const struct weir_spend *spend, size_t index,
+                        struct weir_answer *answer)
+{
+    if (spend->algorithm == WEIR_SLIDING_LOG)
+        return read_log(found->states[index], spend, answer);
+    *answer = weir_decide(spend, read_state(found->states[index]), found->now_us).answer;
+    return true;
+}
+
+/* the bulk string of a check */
+
+/* Each key's states stand together, in the order of the limits. */
+static size_t find_states(const struct weir_redis_shape *shape, const char *reply,
+                          struct found *found)
+{
+    size_t at = TIME_BYTES;
+    for (size_t key = 0; key < shape->key_count; key++)
+        for (size_t i = 0; i < shape->count; i++) {
+            if (shape->key_of[i] != key)
+                continue;
+            found->states[i] = reply + at;
+            at += shape->places[key] == WEIR_REDIS_RING ? LOG_BYTES : STATE_BYTES;
+        }
+    return at;
+}
+
+static bool answer_all(const struct found *found, struct weir_check *check, bool *allowed)
+{
+    *allowed = true;
+    for (size_t i = 0; i < check->count; i++) {
+        if (!read_answer(found, &check->spends[i], i, &check->answers[i]))
+            return false;
+        *allowed = *allowed && check->answers[i].allowed;
+    }
+    return true;
+}
+
+/* Where one limit refused, the others have spent nothing, and say what they hold. */
+static void take_back(const struct found *found, struct weir_check *check)
+{
+    for (size_t i = 0; i < check->count; i++) {
+        struct weir_spend look = check->spends[i];
+        look.cost = 0;
+        if (check->answers[i].allowed)
+            read_answer(found, &look, i, &check->answers[i]);
+    }
+}
+
+/* The time goes ahead of all, negative when a limit refused. */
+static bool read_time(const char *bytes, struct found *found)
+{
+    double now = read_double(bytes);
+    found->was_refused = now < 0;
+    return to_whole(now < 0 ? -now : now, &found->now_us) && found->now_us > 0;
+}
+
+static enum weir_redis_meaning refused(struct weir_check *check, const char *why)
+{
+    snprintf(check->why, sizeof check->why, "%s", why);
+    return WEIR_REDIS_REFUSED;
+}
+
+static enum weir_redis_meaning no_answer(struct weir_check *check)
+{
+    weir_redis_read_error(NULL, check->why, sizeof check->why);
+    return WEIR_REDIS_REFUSED;
+}
+
+static enum weir_redis_meaning read_decision(const struct redisReply *reply,
+                                             const struct weir_redis_shape *shape,
+                                             struct weir_check *check)
+{
+    struct found found;
+    bool allowed;
+    if (find_states(shape, reply->str, &found) != (size_t)reply->len
+        || !read_time(reply->str, &found) || !answer_all(&found, check, &allowed))
+        return no_answer(check);
+    if (allowed == found.was_refused)
+        return refused(check, "the script and the library disagree");
+    if (!allowed)
+        take_back(&found, check);
+    check->now_us = found.now_us;
+    return WEIR_REDIS_DECIDED;
+}
+
+/* A lone limit's time in use, or below zero that for which it is blocked. */
+static enum weir_redis_meaning read_used(const struct redisReply *reply, struct weir_check *check)
+{
+    const struct weir_spend *spend = &check->spends[0];
+    struct found found;
+    if (reply->len != PLAIN_BYTES || !read_time(reply->str, &found) || found.was_refused)
+        return no_answer(check);
+    double used = read_double(reply->str + TIME_BYTES);
+    bool is_blocked = used < 0;
+    uint64_t us;
+    if (!to_whole(is_blocked ? -used : used, &us)
+        || (!is_blocked && us > spend->rate.burst * spend->rate.interval_us))
+        return no_answer(check);
+    const struct weir_state state = { .first = found.now_us + us,
+                                      .high = is_blocked ? WEIR_HIGH_BLOCKED : 0 };
+    check->answers[0] = weir_decide(spend, state, found.now_us).answer;
+    check->now_us = found.now_us;
+    return WEIR_REDIS_DECIDED;
+}
+
+static enum weir_redis_meaning read_reply(const struct redisReply *reply, struct weir_check *check)
+{
+    bool is_done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    if (check->operation != WEIR_SPEND)
+        return is_done ? WEIR_REDIS_DECIDED : no_answer(check);
+    if (reply->type != REDIS_REPLY_STRING)
+        return no_answer(check);
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, check);
+    return plan.shape.is_plain ? read_used(reply, check) : read_decision(reply, &plan.shape, check);
+}
+
+enum weir_redis_meaning weir_redis_read_answer(const struct redisReply *reply,
+                                               struct weir_check *check)
+{
+    if (reply == NULL)
+        return no_answer(check);
+    return reply->type == REDIS_REPLY_ERROR ? read_refusal(reply, check) : read_reply(reply, check);
+}
+
+bool weir_redis_read_hash(const struct redisReply *reply, char hash[WEIR_REDIS_HASH_CHARS + 1])
+{
+    if (reply == NULL || reply->type != REDIS_REPLY_STRING
+        || strlen(reply->str) != WEIR_REDIS_HASH_CHARS
+        || strspn(reply->str, "0123456789abcdef") != WEIR_REDIS_HASH_CHARS)
+        return false;
+    memcpy(hash, reply->str, WEIR_REDIS_HASH_CHARS + 1);
+    return true;
+}

@@ -1,0 +1,194 @@
+#include "test.h"
+
+#include "store/redis_scripts.h"
+
+#define SECOND UINT64_C(1000000)
+
+static struct weir_spend spends[WEIR_CHECK_LIMITS];
+
+static struct weir_spend spend_of(enum weir_algorithm algorithm, uint64_t limit, const char *key,
+                                  size_t group_length)
+{
+    struct weir_spend spend = { .algorithm = algorithm,
+                                .cost = 1,
+                                .key = key,
+                                .key_length = strlen(key),
+                                .group_length = group_length };
+    assert_int_equal(weir_rate_make(limit, SECOND, 0, &spend.rate, NULL), WEIR_OK);
+    return spend;
+}
+
+static struct weir_redis_shape shape_of(enum weir_operation operation, size_t count)
+{
+    const struct weir_check check = { .operation = operation, .spends = spends, .count = count };
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, &check);
+    return plan.shape;
+}
+
+static const char *composed(const struct weir_redis_shape *shape, enum weir_redis_clock clock)
+{
+    static char memory[WEIR_REDIS_SCRIPT_BYTES];
+    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    weir_redis_script_compose(&out, shape, clock);
+    const char *text = weir_buffer_string(&out);
+    assert_non_null(text);
+    return text;
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* All kinds of limits, alone and in groups, with rates of both kinds. */
+static void for_all_shapes(void (*test)(const struct weir_redis_shape *shape))
+{
+    for (int operation = WEIR_SPEND; operation <= WEIR_BLOCK; operation++)
+        for (int algorithm = WEIR_GCRA; algorithm <= WEIR_SLIDING_LOG; algorithm++)
+            for (unsigned limit = 0; limit <= 10; limit += 5)
+                for (size_t group = 0; group < 2; group++) {
+                    spends[0] = spend_of((enum weir_algorithm)algorithm, limit, "g:a", group);
+                    spends[1] = spend_of(WEIR_GCRA, limit + 7, "g:b", group);
+                    spends[2] = spend_of(WEIR_SLIDING_LOG, 3, "g:c", group);
+                    spends[2].logs_refusals = group == 1;
+                    for (size_t count = 1; count <= 3; count++) {
+                        struct weir_redis_shape shape =
+                            shape_of((enum weir_operation)operation, count);
+                        test(&shape);
+                    }
+                }
+}
+
+static void assert_is_whole(const struct weir_redis_shape *shape)
+{
+    for (int clock = 0; clock < 2; clock++) {
+        const char *text = composed(shape, (enum weir_redis_clock)clock);
+        static const char *const placeholders[] = { "_i",     "_g",     "AT_",     "NUMBER_",
+                                                    "STATES", "FORMAT", "ALL_",    "COUNT_",
+                                                    "ZEROS",  "HEAD_",  "OFFSET_", "SIZE_",
+                                                    "FITS",   "BEFORE", "HIGH_" };
+        for (size_t i = 0; i < COUNT_OF(placeholders); i++)
+            for (const char *at = text; (at = strstr(at, placeholders[i])) != NULL; at++) {
+                char next = at[strlen(placeholders[i])];
+                bool is_word = (next >= 'a' && next <= 'z') || (next >= '0' && next <= '9');
+                if (!is_word || at[0] != '_')
+                    fail_msg("left over: %.20s", at);
+            }
+        assert_int_equal(count_of(text, "call('TIME')"), clock == WEIR_REDIS_OWN_CLOCK);
+        assert_int_equal(count_of(text, "--"), 0);
+    }
+}
+
+static void leaves_no_name_open(void **state)
+{
+    (void)state;
+    for_all_shapes(assert_is_whole);
+}
+
+/* A script reads no key but those that it is given. */
+static void assert_has_no_key_of_its_own(const struct weir_redis_shape *shape)
+{
+    const char *text = composed(shape, WEIR_REDIS_OWN_CLOCK);
+    assert_int_equal(count_of(text, "KEYS["), shape->key_count);
+    assert_int_equal(
+        count_of(text, "'GET'"),
+        (size_t)shape->key_count
+            - (size_t)(memchr(shape->places, WEIR_REDIS_RING, shape->key_count) != NULL));
+}
+
+static void has_each_key_once(void **state)
+{
+    (void)state;
+    spends[0] = spend_of(WEIR_GCRA, 5, "g:a", 1);
+    spends[1] = spend_of(WEIR_SLIDING_LOG, 5, "g:b", 1);
+    spends[2] = spend_of(WEIR_FIXED_WINDOW, 5, "g:c", 1);
+    spends[3] = spend_of(WEIR_TOKEN_BUCKET, 5, "h", 0);
+    struct weir_redis_shape shape = shape_of(WEIR_SPEND, 4);
+    assert_int_equal(shape.key_count, 3);
+    assert_has_no_key_of_its_own(&shape);
+    static const uint8_t key_of[] = { 0, 2, 0, 1 };
+    assert_memory_equal(shape.key_of, key_of, sizeof key_of);
+    static const uint8_t places[] = { WEIR_REDIS_GROUP, WEIR_REDIS_ALONE, WEIR_REDIS_RING };
+    assert_memory_equal(shape.places, places, sizeof places);
+}
+
+static void knows_shapes_apart_by_kind_alone(void **state)
+{
+    (void)state;
+    spends[0] = spend_of(WEIR_GCRA, 5, "a", 0);
+    struct weir_redis_shape five = shape_of(WEIR_SPEND, 1);
+    spends[0] = spend_of(WEIR_GCRA, 10, "bcd", 0);
+    struct weir_redis_shape ten = shape_of(WEIR_SPEND, 1);
+    assert_memory_equal(&five, &ten, sizeof five);
+
+    spends[0] = spend_of(WEIR_GCRA, 7, "a", 0);
+    struct weir_redis_shape seven = shape_of(WEIR_SPEND, 1); /* not whole microseconds */
+    assert_memory_not_equal(&five, &seven, sizeof five);
+    spends[0] = spend_of(WEIR_GCRA, 5, "a:b", 1);
+    struct weir_redis_shape grouped = shape_of(WEIR_SPEND, 1);
+    assert_memory_not_equal(&five, &grouped, sizeof five);
+    spends[0] = spend_of(WEIR_GCRA, 5, "a", 0);
+    struct weir_redis_shape settle = shape_of(WEIR_SETTLE, 1);
+    assert_memory_not_equal(&five, &settle, sizeof five);
+
+    /* To block is the same for all but logs. */
+    struct weir_redis_shape gcra = shape_of(WEIR_BLOCK, 1);
+    spends[0] = spend_of(WEIR_SLIDING_COUNTER, 5, "a", 0);
+    struct weir_redis_shape counter = shape_of(WEIR_BLOCK, 1);
+    assert_memory_equal(&gcra, &counter, sizeof gcra);
+}
+
+/* the table */
+
+static struct weir_redis_scripts scripts;
+
+/* As many shapes as there are numbers. */
+static struct weir_redis_shape numbered(unsigned number)
+{
+    static const enum weir_algorithm algorithms[] = { WEIR_GCRA, WEIR_FIXED_WINDOW,
+                                                      WEIR_TOKEN_BUCKET, WEIR_SLIDING_COUNTER };
+    static const char *const keys[] = { "a", "b", "c", "d" };
+    for (size_t i = 0; i < 4; i++, number /= 4)
+        spends[i] = spend_of(algorithms[number % 4], 5, keys[i], 0);
+    return shape_of(WEIR_SPEND, 4);
+}
+
+static void forgets_the_one_that_was_not_used_for_longest(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++) {
+        struct weir_redis_shape shape = numbered(i);
+        snprintf(weir_redis_scripts_get(&scripts, &shape)->hash, 8, "%u", i);
+    }
+    struct weir_redis_shape first = numbered(0), second = numbered(1), one_more = numbered(200);
+    assert_string_equal(weir_redis_scripts_get(&scripts, &first)->hash, "0");
+    assert_string_equal(weir_redis_scripts_get(&scripts, &one_more)->hash, "");
+    assert_null(weir_redis_scripts_find(&scripts, &second));
+    assert_string_equal(weir_redis_scripts_find(&scripts, &first)->hash, "0");
+
+    /* What was forgotten comes back as it was, but for its hash. */
+    struct weir_redis_script *again = weir_redis_scripts_get(&scripts, &second);
+    assert_string_equal(again->hash, "");
+    assert_int_equal(again->text_length, strlen(again->text));
+    assert_string_equal(again->text, composed(&second, WEIR_REDIS_OWN_CLOCK));
+
+    again->is_loading = true;
+    weir_redis_scripts_forget_loading(&scripts);
+    assert_false(again->is_loading);
+    weir_redis_scripts_finish(&scripts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leaves_no_name_open),
+        cmocka_unit_test(has_each_key_once),
+        cmocka_unit_test(knows_shapes_apart_by_kind_alone),
+        cmocka_unit_test(forgets_the_one_that_was_not_used_for_longest),
+    };
+    return cmocka_run_group_tests_name("redis_scripts", tests, NULL, NULL);
+}
