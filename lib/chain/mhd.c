@@ -278,7 +278,7 @@ static enum MHD_Result queue(struct MHD_Connection *connection, unsigned int sta
     if (queued == MHD_YES && current != NULL && current->connection == connection) {
         current->app_response = response;
         current->app_response_is_own = is_own;
-        current->app_status = status_code;
+        current->app_status = status_code & ~(unsigned)MHD_ICY_FLAG;
     }
     return queued;
 }

@@ -88,6 +88,7 @@ struct weir_request {
     bool blocks;            /* cannot be suspended: its thread waits on `woken`             */
     bool app_knows;         /* its handler or its URI log callback has been called          */
     bool app_response_is_own;
+    bool is_refused; /* a limiter has built the reply                                        */
     pthread_cond_t *woken; /* on the stack of the thread that waits, while it does; likewise */
 
     size_t index; /* of the link that runs now, or runs next */

@@ -70,10 +70,9 @@ static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
     return !keys->full;
 }
 
-/* False: there is no room. A limit that does not apply is no failure. */
-static bool add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
-                      const struct weir_limit_rule *limit, const struct weir_asker *asker,
-                      uint64_t cost)
+bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                         const struct weir_limit_rule *limit, const struct weir_asker *asker,
+                         uint64_t cost)
 {
     char memory[WEIR_SUBJECT_MAX + 1];
     struct weir_buffer subject = weir_buffer_init(memory, sizeof memory);
@@ -103,7 +102,7 @@ bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *
                    const struct weir_asker *asker, uint64_t cost)
 {
     for (size_t i = 0; i < ruleset->limit_count; i++)
-        if (!add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
+        if (!weir_plan_add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
             return false;
     return true;
 }

@@ -26,6 +26,11 @@ struct weir_plan_of_checks {
 bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
                    const struct weir_asker *asker, uint64_t cost);
 
+/* The same for one limit. */
+bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                         const struct weir_limit_rule *limit, const struct weir_asker *asker,
+                         uint64_t cost);
+
 /* The share of one of `instances` of a rate, with at least one unit at once: where units are earned
  * one by one, the same units in a window that many times as long; where they are counted in windows,
  * fewer units in the same window, whose edges stay. A share of zero stays zero. Pure. */

@@ -187,13 +187,16 @@ static enum weir_step wait_turn(struct weir_limiter *limiter, struct weir_limit_
     return WEIR_FAIL;
 }
 
+static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_state *state,
+                            struct weir_request *request);
+
 /* Its moment has come, or its client has gone and leaves the place to others. */
 static enum weir_step end_wait(struct weir_limiter *limiter, struct weir_limit_state *state,
                                struct weir_request *request)
 {
     state->phase = WEIR_LIMIT_DONE;
     if (!weir_request_is_gone(request))
-        return WEIR_NEXT;
+        return go_on(limiter, state, request);
     weir_limiter_give_back(limiter, state);
     return WEIR_DONE;
 }
@@ -239,7 +242,8 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
     if (!verdict.allowed || state->by_memory)
         weir_limiter_report(limiter, state, request,
                             verdict.allowed ? WEIR_ALLOWED : WEIR_SHADOW_LIMITED, &verdict);
-    state->has_spent = verdict.allowed && state->purpose == WEIR_FOR_ROUTE;
+    state->has_spent =
+        verdict.allowed && state->purpose == WEIR_FOR_ROUTE && state->spends[0].cost > 0;
     uint64_t wait_us = verdict.allowed && enforces ? longest_wait_us(&state->check) : 0;
     return wait_us > 0 ? wait_turn(limiter, state, request, wait_us)
                        : go_on(limiter, state, request);
@@ -371,28 +375,32 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
 static void limit_on_reply(void *self, struct weir_request *request, struct weir_reply *reply)
 {
     struct weir_limit_state *state = weir_request_slot(request, self);
-    weir_limiter_settle_outcome(self, state, weir_reply_status(reply));
+    if (state->phase == WEIR_LIMIT_WAITING)
+        return; /* the server stops: nothing has come of it, and on_end gives it back */
+    weir_limiter_settle_outcome(self, state, request, weir_reply_status(reply));
     weir_limiter_show(self, state, reply);
 }
 
-/* The request ended and nobody has replied. */
-static void settle_abort(struct weir_limiter *limiter, struct weir_limit_state *state)
+/* The server ended the request under the store's hands. Even if the answer is there by now, its
+ * `done` may still be about to look for somebody to wake: cancel() waits for it. */
+static void take_back(struct weir_limiter *limiter, struct weir_limit_state *state)
 {
-    bool never_ran = state->phase == WEIR_LIMIT_WAITING;
-    if (never_ran
-        || (!state->has_reply && state->ruleset != NULL && state->ruleset->returns_on_abort))
-        weir_limiter_give_back(limiter, state);
+    struct weir_check *check = &state->check;
+    limiter->store->type->cancel(limiter->store->self, check);
+    state->has_spent = check->result == WEIR_STORE_ANSWERED && state->purpose == WEIR_FOR_ROUTE
+                       && weir_combine(check->answers, check->count).allowed;
 }
 
 static void limit_on_end(void *self, struct weir_request *request)
 {
     struct weir_limiter *limiter = self;
     struct weir_limit_state *state = weir_request_slot(request, self);
-    /* A draining server ended the request under the store's hands. Even if the answer is there by
-     * now, its `done` may still be about to look for somebody to wake: cancel() waits for it. */
     if (state->phase == WEIR_LIMIT_ASKED)
-        limiter->store->type->cancel(limiter->store->self, &state->check);
-    settle_abort(limiter, state);
+        take_back(limiter, state);
+    bool never_ran = state->phase == WEIR_LIMIT_ASKED || state->phase == WEIR_LIMIT_WAITING;
+    bool broke_off = !state->has_reply && state->has_spent && state->ruleset->returns_on_abort;
+    if (never_ran || broke_off)
+        weir_limiter_give_back(limiter, state);
     state->phase = WEIR_LIMIT_DONE;
 }
 

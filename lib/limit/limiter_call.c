@@ -22,15 +22,25 @@ struct call {
     bool has_ended;
 };
 
-/* Plans `count` subjects at `cost`; NULL: each at its own. */
+/* An array of an older or newer caller has items of another size. */
+static const struct weir_subject *subject_at(const struct weir_subject *subjects, size_t index)
+{
+    return (const void *)((const char *)subjects + index * subjects->size);
+}
+
+/* What a call does with the sums. */
+enum purpose { TO_SPEND, TO_LOOK, TO_CHANGE };
+
 static enum weir_code plan_call(struct call *call, struct weir_limiter *limiter,
                                 const struct weir_subject *subjects, size_t count,
-                                const uint64_t *cost, struct weir_error *error)
+                                enum purpose purpose, struct weir_error *error)
 {
     if (limiter == NULL || subjects == NULL || count == 0)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL, "There is no %s.",
                               limiter == NULL ? "limiter" : "subject");
     call->limiter = limiter;
+    call->planned.looks = purpose == TO_LOOK;
+    call->planned.only_own = purpose == TO_CHANGE;
     call->plan = &call->planned.plan;
     call->plan->count = 0;
     call->plan->keys = weir_buffer_init(call->keys, sizeof call->keys);
@@ -38,7 +48,7 @@ static enum weir_code plan_call(struct call *call, struct weir_limiter *limiter,
     call->is_share_too_small = false;
     enum weir_code code = WEIR_OK;
     for (size_t i = 0; i < count && code == WEIR_OK; i++)
-        code = weir_limiter_add_subject(limiter, &subjects[i], cost, &call->planned, error);
+        code = weir_limiter_add_subject(limiter, subject_at(subjects, i), &call->planned, error);
     call->check = (struct weir_check){ .spends = call->plan->spends,
                                        .answers = call->answers,
                                        .count = call->plan->count,
@@ -206,7 +216,7 @@ enum weir_code weir_limiter_check(struct weir_limiter *limiter, const struct wei
                                   struct weir_error *error)
 {
     struct call call;
-    enum weir_code code = plan_call(&call, limiter, subjects, count, NULL, error);
+    enum weir_code code = plan_call(&call, limiter, subjects, count, TO_SPEND, error);
     if (code != WEIR_OK)
         return code;
     if (call.plan->count == 0)
@@ -221,22 +231,24 @@ enum weir_code weir_limiter_check(struct weir_limiter *limiter, const struct wei
 /* A look is always let through; what it found says whether the subjects' costs would be. */
 static void judge(struct call *call)
 {
-    for (size_t i = 0; i < call->plan->count; i++)
+    for (size_t i = 0; i < call->plan->count; i++) {
         call->answers[i].allowed = call->planned.costs[i] <= call->answers[i].remaining;
+        call->answers[i].impossible = call->planned.costs[i] > call->plan->spends[i].rate.burst;
+    }
 }
 
 enum weir_code weir_limiter_peek(struct weir_limiter *limiter, const struct weir_subject *subjects,
                                  size_t count, struct weir_verdict *verdict,
                                  struct weir_error *error)
 {
-    static const uint64_t nothing = 0;
     struct call call;
-    enum weir_code code = plan_call(&call, limiter, subjects, count, &nothing, error);
+    enum weir_code code = plan_call(&call, limiter, subjects, count, TO_LOOK, error);
     if (code != WEIR_OK)
         return code;
     if (call.plan->count > 0 && !ask(&call, limiter->store))
         return refuse_store(&call.check, error);
     fill_verdict(&call, verdict);
+    verdict->decided_us = 0; /* there is nothing to settle */
     struct weir_combined combined = { .allowed = true };
     judge(&call);
     if (call.plan->count > 0)
@@ -272,13 +284,13 @@ enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
                                    struct weir_error *error)
 {
     struct call call;
-    enum weir_code code = plan_call(&call, limiter, subjects, count, NULL, error);
+    enum weir_code code = plan_call(&call, limiter, subjects, count, TO_SPEND, error);
     if (code != WEIR_OK)
         return code;
     if (verdict == NULL || verdict->quota_count != call.plan->count)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
                               "The verdict is not one about these subjects.");
-    if (verdict->outcome != WEIR_ALLOWED || call.plan->count == 0)
+    if (verdict->outcome != WEIR_ALLOWED || call.plan->count == 0 || verdict->decided_us == 0)
         return weir_error_set(error, WEIR_E_STATE, NULL, "Nothing was spent.");
     set_settled(&call, verdict, actual);
     return ask(&call, verdict->by_memory ? limiter->fallback : limiter->store)
@@ -286,25 +298,25 @@ enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
                : refuse_store(&call.check, error);
 }
 
-/* In the store, and in the fallback of this process, where the subject may have spent too. */
+/* In the fallback of this process, where the subject may have spent too, and in the store. */
 static enum weir_code change(struct call *call, struct weir_error *error)
 {
     struct weir_limiter *limiter = call->limiter;
     if (call->plan->count == 0)
-        return weir_error_set(error, WEIR_E_VALUE, NULL,
-                              "No limit of the policy applies to this subject.");
-    if (!ask(call, limiter->store))
-        return refuse_store(&call->check, error);
+        return weir_error_set(
+            error, WEIR_E_VALUE, NULL,
+            "No limit of the policy is the subject's own; name what it is counted "
+            "by, or a limit.");
     if (limiter->fallback != NULL && !ask(call, limiter->fallback))
         return refuse_store(&call->check, error);
-    return WEIR_OK;
+    return ask(call, limiter->store) ? WEIR_OK : refuse_store(&call->check, error);
 }
 
 enum weir_code weir_limiter_reset(struct weir_limiter *limiter, const struct weir_subject *subject,
                                   struct weir_error *error)
 {
     struct call call;
-    enum weir_code code = plan_call(&call, limiter, subject, 1, NULL, error);
+    enum weir_code code = plan_call(&call, limiter, subject, 1, TO_CHANGE, error);
     if (code != WEIR_OK)
         return code;
     call.check.operation = WEIR_RESET;
@@ -315,7 +327,7 @@ enum weir_code weir_limiter_block(struct weir_limiter *limiter, const struct wei
                                   uint64_t seconds, struct weir_error *error)
 {
     struct call call;
-    enum weir_code code = plan_call(&call, limiter, subject, 1, NULL, error);
+    enum weir_code code = plan_call(&call, limiter, subject, 1, TO_CHANGE, error);
     if (code != WEIR_OK)
         return code;
     if (seconds == 0 || seconds > WEIR_BURST_MAX_US / 1000000)

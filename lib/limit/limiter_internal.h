@@ -81,13 +81,15 @@ enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
 /* limiter_subject.c */
 
 struct weir_subject_plan {
+    bool looks;    /* to spend nothing                                                     */
+    bool only_own; /* leave limits out that the subject shares with those it does not name */
     struct weir_plan_of_checks plan;
     uint64_t costs[WEIR_CHECK_LIMITS]; /* that the subjects name, beside the plan's spends */
 };
 
-/* Adds the limits that apply to a subject, to be spent at `cost` (NULL: at its own). */
+/* Adds the limits that apply to a subject. */
 enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
-                                        const struct weir_subject *theirs, const uint64_t *cost,
+                                        const struct weir_subject *theirs,
                                         struct weir_subject_plan *planned,
                                         struct weir_error *error);
 
@@ -97,9 +99,10 @@ enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
 void weir_limiter_settle_actual(struct weir_limiter *limiter, struct weir_limit_state *state,
                                 uint64_t actual);
 
-/* The reply's status is known: corrects the limits that count by it. */
+/* The reply's status is known: corrects the limits that count by it. A reply by which weir itself
+ * refused the request says nothing about its outcome. */
 void weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
-                                 unsigned status);
+                                 const struct weir_request *request, unsigned status);
 
 /* Gives back all that was spent and is not settled. */
 void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state);

@@ -181,6 +181,7 @@ static enum weir_step reply_problem(struct weir_request *request,
                              json.length))
         return WEIR_FAIL;
     weir_reply_line(request, "Cache-Control", "no-store");
+    request->is_refused = true;
     return WEIR_DONE;
 }
 

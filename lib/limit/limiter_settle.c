@@ -139,6 +139,7 @@ void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_stat
     static const uint64_t nothing[WEIR_CHECK_LIMITS] = { 0 };
     if (state->has_spent)
         settle(limiter, state, UINT8_MAX, nothing);
+    state->has_spent = false;
 }
 
 void weir_limiter_settle_actual(struct weir_limiter *limiter, struct weir_limit_state *state,
@@ -155,8 +156,15 @@ void weir_limiter_settle_actual(struct weir_limiter *limiter, struct weir_limit_
     settle(limiter, state, which, units);
 }
 
+/* Another limiter of the chain has refused it, or the server stops. */
+static bool is_refused(const struct weir_request *request)
+{
+    return request->is_refused
+           || (request->error != NULL && request->error->code == WEIR_E_STOPPING);
+}
+
 void weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
-                                 unsigned status)
+                                 const struct weir_request *request, unsigned status)
 {
     if (state->has_reply || !state->has_spent)
         return;
@@ -166,7 +174,7 @@ void weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit
     for (size_t i = 0; i < state->check.count; i++) {
         const struct weir_limit_rule *limit = state->planned[i].limit;
         uint64_t cost = state->has_actual ? state->actual : state->spends[i].cost;
-        units[i] = weir_count_units(limit, status, cost);
+        units[i] = is_refused(request) ? 0 : weir_count_units(limit, status, cost);
         which |= weir_counts_outcome(limit) ? 1u << i : 0;
     }
     settle(limiter, state, which, units);

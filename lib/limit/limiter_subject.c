@@ -145,53 +145,106 @@ static enum weir_code find_ruleset(const struct weir_policy *policy, const char 
     return refuse_name(error, "policy", name, names, policy->ruleset_count);
 }
 
-/* Drops what was added behind `before` and is not the limit that was named. */
-static enum weir_code keep_limit(struct weir_plan_of_checks *plan, size_t before,
-                                 const struct weir_ruleset *ruleset, const char *name,
-                                 struct weir_error *error)
+static enum weir_code check_limit(const struct weir_ruleset *ruleset, const char *name,
+                                  struct weir_error *error)
 {
     const char *names[WEIR_CHECK_LIMITS];
-    bool exists = name == NULL;
     for (size_t i = 0; i < ruleset->limit_count; i++) {
         names[i] = ruleset->limits[i].name;
-        exists = exists || strcmp(names[i], name) == 0;
+        if (name == NULL || strcmp(names[i], name) == 0)
+            return WEIR_OK;
     }
-    if (!exists)
-        return refuse_name(error, "limit", name, names, ruleset->limit_count);
-    size_t kept = before;
-    for (size_t i = before; i < plan->count; i++) {
-        if (name != NULL && strcmp(plan->planned[i].limit->name, name) != 0)
+    return refuse_name(error, "limit", name, names, ruleset->limit_count);
+}
+
+/* The dimensions that the caller itself has named; what a key brings along names others too, and a
+ * route, a plan or everybody is nobody's own. */
+static unsigned kinds_named(const struct weir_subject *subject)
+{
+    unsigned kinds = 1u << WEIR_BY_HEADER | 1u << WEIR_BY_PARAM | 1u << WEIR_BY_QUERY;
+    kinds |= subject->ip == NULL ? 0 : 1u << WEIR_BY_IP;
+    kinds |= subject->api_key == NULL ? 0 : 1u << WEIR_BY_API_KEY;
+    kinds |= subject->user == NULL ? 0 : 1u << WEIR_BY_USER;
+    kinds |= subject->tenant == NULL ? 0 : 1u << WEIR_BY_TENANT;
+    return kinds;
+}
+
+static bool is_wanted(const struct weir_limit_rule *limit, const struct weir_subject *subject,
+                      const struct weir_asker *asker, bool only_own)
+{
+    if (subject->limit != NULL)
+        return strcmp(limit->name, subject->limit) == 0;
+    return !only_own || weir_subject_has(&limit->by, asker, kinds_named(subject));
+}
+
+static bool has_twin(const struct weir_plan_of_checks *plan)
+{
+    const struct weir_spend *last = &plan->spends[plan->count - 1];
+    for (const struct weir_spend *other = plan->spends; other < last; other++)
+        if (other->key_length == last->key_length
+            && memcmp(other->key, last->key, last->key_length) == 0)
+            return true;
+    return false;
+}
+
+static enum weir_code add_limits(struct weir_subject_plan *planned,
+                                 const struct weir_ruleset *ruleset,
+                                 const struct weir_subject *subject, const struct weir_asker *asker,
+                                 struct weir_error *error)
+{
+    struct weir_plan_of_checks *plan = &planned->plan;
+    uint64_t own = subject->cost == 0 ? 1 : subject->cost;
+    for (size_t i = 0; i < ruleset->limit_count; i++) {
+        const struct weir_limit_rule *limit = &ruleset->limits[i];
+        size_t before = plan->count;
+        if (!is_wanted(limit, subject, asker, planned->only_own))
             continue;
-        plan->spends[kept] = plan->spends[i];
-        plan->planned[kept++] = plan->planned[i];
+        if (!weir_plan_add_limit(plan, ruleset, limit, asker, planned->looks ? 0 : own))
+            return weir_error_set(error, WEIR_E_VALUE, NULL,
+                                  "The subjects have more than %d limits in all.",
+                                  WEIR_CHECK_LIMITS);
+        if (plan->count > before && has_twin(plan))
+            return weir_error_set(error, WEIR_E_VALUE, NULL,
+                                  "Two subjects share the limit \"%s\"; decide them one after the "
+                                  "other.",
+                                  limit->name);
+        if (plan->count > before)
+            planned->costs[before] = own;
     }
-    plan->count = kept;
+    return WEIR_OK;
+}
+
+/* All or nothing would let a policy that only watches keep the others from counting. */
+static enum weir_code check_modes(const struct weir_limiter *limiter,
+                                  const struct weir_plan_of_checks *plan, struct weir_error *error)
+{
+    for (size_t i = 1; i < plan->count; i++)
+        if (weir_limiter_mode(limiter, plan->planned[i].ruleset)
+            != weir_limiter_mode(limiter, plan->planned[0].ruleset))
+            return weir_error_set(error, WEIR_E_VALUE, NULL,
+                                  "The policy \"%s\" enforces and \"%s\" only watches, or the "
+                                  "other way round; ask for them in two calls.",
+                                  plan->planned[0].ruleset->name, plan->planned[i].ruleset->name);
     return WEIR_OK;
 }
 
 enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
-                                        const struct weir_subject *theirs, const uint64_t *cost,
+                                        const struct weir_subject *theirs,
                                         struct weir_subject_plan *planned, struct weir_error *error)
 {
     struct weir_subject subject;
     struct asking asking;
     const struct weir_ruleset *ruleset = NULL;
-    struct weir_plan_of_checks *plan = &planned->plan;
     enum weir_code code =
         weir_options_take(&subject, sizeof subject, theirs, SUBJECT_FIRST, "WEIR_SUBJECT", error);
     if (code == WEIR_OK)
         code = find_ruleset(limiter->policy, subject.policy, &ruleset, error);
     if (code == WEIR_OK)
+        code = check_limit(ruleset, subject.limit, error);
+    if (code == WEIR_OK)
         code = read_subject(limiter, &subject, &asking, error);
     if (code != WEIR_OK || weir_limiter_mode(limiter, ruleset) == WEIR_OFF)
         return code;
-
-    size_t before = plan->count;
-    uint64_t own = subject.cost == 0 ? 1 : subject.cost;
-    if (!weir_plan_add(plan, ruleset, &asking.asker, cost == NULL ? own : *cost))
-        return weir_error_set(error, WEIR_E_VALUE, NULL,
-                              "The subjects have more than %d limits in all.", WEIR_CHECK_LIMITS);
-    for (size_t i = before; i < plan->count; i++)
-        planned->costs[i] = own;
-    return keep_limit(plan, before, ruleset, subject.limit, error);
+    code = add_limits(planned, ruleset, &subject, &asking.asker, error);
+    return code == WEIR_OK ? check_modes(limiter, &planned->plan, error) : code;
 }

@@ -98,7 +98,8 @@ static struct value value_of(const struct weir_dimension *by, const struct weir_
     case WEIR_BY_PLAN:
         return (struct value){ "plan", none, who->plan, looks_like_id(who->plan), false };
     case WEIR_BY_ROUTE:
-        return (struct value){ "route", none, route_of(asker), true, false };
+        return (struct value){ "route", none, route_of(asker),
+                               route_of(asker).length <= WEIR_SUBJECT_MAX, false };
     case WEIR_BY_GLOBAL:
         return (struct value){ "global", none, WEIR_TEXT("all"), true, false };
     case WEIR_BY_HEADER:
@@ -167,18 +168,27 @@ static void put_value(struct weir_buffer *subject, const struct weir_policy *pol
         put_label(subject, policy, value);
 }
 
+/* The first alternative that is there; NULL: none. */
+static const struct weir_dimension *present_in(const struct weir_dimension *alternatives,
+                                               size_t count, const struct weir_asker *asker)
+{
+    char memory[WEIR_NETWORK_CHARS];
+    for (size_t i = 0; i < count; i++)
+        if (value_of(&alternatives[i], asker, memory).text.length > 0)
+            return &alternatives[i];
+    return NULL;
+}
+
 static bool put_part(struct weir_buffer *subject, const struct weir_dimension *alternatives,
                      size_t count, const struct weir_asker *asker)
 {
-    for (size_t i = 0; i < count; i++) {
-        char memory[WEIR_NETWORK_CHARS];
-        struct value value = value_of(&alternatives[i], asker, memory);
-        if (value.text.length == 0)
-            continue;
-        put_value(subject, asker->policy, &value);
-        return true;
-    }
-    return false;
+    const struct weir_dimension *present = present_in(alternatives, count, asker);
+    if (present == NULL)
+        return false;
+    char memory[WEIR_NETWORK_CHARS];
+    struct value value = value_of(present, asker, memory);
+    put_value(subject, asker->policy, &value);
+    return true;
 }
 
 /* A subject that is too long for a key is its own hash. */
@@ -207,4 +217,15 @@ bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker
     else
         weir_buffer_put(subject, weir_buffer_text(&whole));
     return true;
+}
+
+bool weir_subject_has(const struct weir_by *by, const struct weir_asker *asker, unsigned kinds)
+{
+    for (size_t i = 0; i < by->count; i++) {
+        const struct weir_dimension *present =
+            present_in(by->parts[i].alternatives, by->parts[i].count, asker);
+        if (present != NULL && (kinds & 1u << present->kind) != 0)
+            return true;
+    }
+    return false;
 }

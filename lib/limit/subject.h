@@ -36,4 +36,8 @@ struct weir_asker {
 bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker,
                         struct weir_buffer *subject);
 
+/* Whether one of the values that make the subject is of one of these kinds: bits 1 << enum
+ * weir_dimension_kind. Pure. */
+bool weir_subject_has(const struct weir_by *by, const struct weir_asker *asker, unsigned kinds);
+
 #endif

@@ -150,17 +150,20 @@ struct weir_verdict {
 
 /* Decides `count` subjects as one: all of their limits are spent, or none is. Blocks up to the
  * store's deadline, so it is not for a server's own threads; there weir_limit() does it. When the
- * store fails the strictest of the policies' rules for that holds, and the outcome says so.
+ * store fails the strictest of the policies' rules for that holds, and the outcome says so. Limits
+ * that count by outcome are charged like the others: weir_limiter_settle() corrects them.
  *
  * WEIR_OK: the verdict is filled, whichever it is. Errors: WEIR_E_ARGUMENT; WEIR_E_REFERENCE: no
  * such policy, limit or API key; WEIR_E_VALUE: an address or value name that is none, or more than
- * 8 limits in all; WEIR_E_MEMORY, WEIR_E_SYSTEM. This and the rest: any thread. */
+ * 8 limits in all, a limit that two of
+ * the subjects share, or policies of which one enforces and another only watches. This and the rest:
+ * any thread. */
 WEIR_API enum weir_code weir_limiter_check(struct weir_limiter *limiter,
                                            const struct weir_subject *subjects, size_t count,
                                            struct weir_verdict *verdict, struct weir_error *error);
 
-/* The same without spending: what weir_limiter_check() would say, and what is left. Errors also:
- * WEIR_E_STORE_TIMEOUT, _UNAVAILABLE, _ERROR. */
+/* The same without spending: what is left, and whether that is as many units as the subjects cost.
+ * `retry_us` and `wait_us` stay 0. Errors also: WEIR_E_STORE_TIMEOUT, _UNAVAILABLE, _ERROR. */
 WEIR_API enum weir_code weir_limiter_peek(struct weir_limiter *limiter,
                                           const struct weir_subject *subjects, size_t count,
                                           struct weir_verdict *verdict, struct weir_error *error);
@@ -174,13 +177,15 @@ WEIR_API enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
                                             struct weir_error *error);
 
 /* Forgets what the subject has spent, and that it is blocked, in the store and in this process's
- * fallback. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit applies to it. */
+ * fallback. Only limits by what the subject itself names (address, API key, user, tenant, values):
+ * one by "global" or "route", or by the tenant of a key, belongs to others too, and has to be named
+ * in `limit`. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit is its own. */
 WEIR_API enum weir_code weir_limiter_reset(struct weir_limiter *limiter,
                                            const struct weir_subject *subject,
                                            struct weir_error *error);
 
-/* Refuses the subject for `seconds` (up to 71 years), whatever it spends or has spent; weir_limiter_reset()
- * ends it. Errors as above. */
+/* Refuses all of the subject that costs anything for `seconds` (up to 71 years), by the same limits
+ * as weir_limiter_reset(), which ends it. Errors as above. */
 WEIR_API enum weir_code weir_limiter_block(struct weir_limiter *limiter,
                                            const struct weir_subject *subject, uint64_t seconds,
                                            struct weir_error *error);

@@ -30,6 +30,13 @@ static const char policy_json[] =
     "      \"algorithm\": \"leaky-bucket\"}]},"
     "    \"watched\": {\"limits\": [{\"name\": \"a\", \"by\": \"global\", \"rate\": \"1/hour\"}],"
     "      \"mode\": \"shadow\"},"
+    "    \"shared\": {\"limits\": ["
+    "      {\"name\": \"own\", \"by\": \"user\", \"rate\": \"3/hour\"},"
+    "      {\"name\": \"all\", \"by\": \"global\", \"rate\": \"100/hour\"},"
+    "      {\"name\": \"firm\", \"by\": \"tenant\", \"rate\": \"50/hour\"}],"
+    "      \"on_store_failure\": \"closed\"},"
+    "    \"road\": {\"limits\": [{\"name\": \"a\", \"by\": [\"route\", \"ip\"],"
+    "      \"rate\": \"1/hour\"}]},"
     "    \"off\": {\"limits\": [{\"name\": \"a\", \"by\": \"global\", \"rate\": \"0/hour\"}],"
     "      \"mode\": \"off\"}},"
     "  \"routes\": [{\"match\": \"POST /lines/:id\", \"policy\": \"line\"},"
@@ -313,7 +320,117 @@ static void lets_a_block_run_out(void **state)
     assert_int_equal(verdict.quotas[0].remaining, 9);
 }
 
+/* What a subject shares with others is not its own to reset or to block. */
+static void leaves_alone_what_others_share(void **state)
+{
+    (void)state;
+    const struct weir_subject *ann =
+        WEIR_SUBJECT(.policy = "shared", .user = "ann", .api_key = "acme-free");
+    const struct weir_subject *bob = WEIR_SUBJECT(.policy = "shared", .user = "bob");
+    assert_true(check(ann, 1).allowed);
+    assert_int_equal(weir_limiter_block(limiter, ann, 3600, NULL), WEIR_OK);
+    assert_string_equal(check(ann, 1).limit, "own");
+    assert_true(check(bob, 1).allowed);
+    assert_int_equal(weir_limiter_reset(limiter, ann, NULL), WEIR_OK);
+    struct weir_verdict verdict = peek(ann);
+    assert_int_equal(verdict.quotas[0].remaining, 3);
+    assert_int_equal(verdict.quotas[1].remaining, 98);
+    assert_int_equal(verdict.quotas[2].remaining, 49);
+
+    /* A tenant that is named is meant, and so is a limit. */
+    assert_int_equal(
+        weir_limiter_reset(limiter, WEIR_SUBJECT(.policy = "shared", .tenant = "acme"), NULL),
+        WEIR_OK);
+    assert_int_equal(peek(ann).quotas[2].remaining, 50);
+    assert_int_equal(
+        weir_limiter_reset(limiter, WEIR_SUBJECT(.policy = "shared", .limit = "all"), NULL),
+        WEIR_OK);
+    assert_int_equal(peek(ann).quotas[1].remaining, 100);
+    assert_int_equal(weir_limiter_reset(limiter, WEIR_SUBJECT(.policy = "shared"), NULL),
+                     WEIR_E_VALUE);
+}
+
+static void settles_only_what_it_spent(void **state)
+{
+    (void)state;
+    check(ANN, 1);
+    struct weir_verdict looked = peek(ANN);
+    assert_int_equal(weir_limiter_settle(limiter, ANN, 1, &looked, 0, NULL), WEIR_E_STATE);
+    assert_int_equal(peek(ANN).quotas[0].remaining, 9);
+}
+
+static void calls_a_cost_impossible_that_never_fits(void **state)
+{
+    (void)state;
+    struct weir_verdict verdict = peek(WEIR_SUBJECT(.policy = "net", .ip = "192.0.2.7", .cost = 4));
+    assert_false(verdict.allowed);
+    assert_int_equal(verdict.outcome, WEIR_IMPOSSIBLE);
+}
+
+static void decides_one_limit_of_each_of_eight_subjects(void **state)
+{
+    (void)state;
+    static const char *const users[8] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    struct weir_subject eight[8];
+    for (size_t i = 0; i < 8; i++)
+        eight[i] = *WEIR_SUBJECT(.policy = "shared", .limit = "own", .user = users[i]);
+    assert_int_equal(check(eight, 8).quota_count, 8);
+}
+
+/* An array that a program compiled against a later version has made. */
+static void takes_subjects_of_a_larger_size(void **state)
+{
+    (void)state;
+    struct {
+        struct weir_subject subject;
+        uint64_t later;
+    } two[] = { { *WEIR_SUBJECT(.policy = "net", .ip = "192.0.2.1"), 0 },
+                { *WEIR_SUBJECT(.policy = "net", .ip = "192.0.2.2"), 0 } };
+    two[0].subject.size = two[1].subject.size = sizeof two[0];
+    assert_int_equal(check(&two[0].subject, 2).quota_count, 2);
+}
+
+static void keeps_long_routes_apart(void **state)
+{
+    (void)state;
+    static char one[10001], other[10001];
+    memset(one, 'x', sizeof one - 1);
+    memset(other, 'x', sizeof other - 1);
+    other[sizeof other - 2] = 'y';
+    assert_true(check(WEIR_SUBJECT(.policy = "road", .route = one, .ip = "192.0.2.1"), 1).allowed);
+    assert_true(
+        check(WEIR_SUBJECT(.policy = "road", .route = other, .ip = "192.0.2.1"), 1).allowed);
+    assert_true(check(WEIR_SUBJECT(.policy = "road", .route = one, .ip = "192.0.2.2"), 1).allowed);
+    assert_false(check(WEIR_SUBJECT(.policy = "road", .route = one, .ip = "192.0.2.1"), 1).allowed);
+}
+
 /* errors */
+
+static void refuses_subjects_that_cannot_be_decided_as_one(void **state)
+{
+    (void)state;
+    const struct {
+        const struct weir_subject subjects[2];
+        const char *text;
+    } rows[] = {
+        { { *ANN, *ANN },
+          "Two subjects share the limit \"day\"; decide them one after the other." },
+        { { *WEIR_SUBJECT(.policy = "shared", .user = "a"),
+            *WEIR_SUBJECT(.policy = "shared", .user = "b") },
+          "Two subjects share the limit \"all\"; decide them one after the other." },
+        { { *ANN, *WEIR_SUBJECT(.policy = "watched") },
+          "The policy \"both\" enforces and \"watched\" only watches, or the other way round; ask "
+          "for them in two calls." },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_verdict verdict;
+        struct weir_error error = WEIR_NO_ERROR;
+        assert_int_equal(weir_limiter_check(limiter, rows[i].subjects, 2, &verdict, &error),
+                         WEIR_E_VALUE);
+        assert_string_equal(error.text, rows[i].text);
+    }
+    assert_int_equal(peek(ANN).quotas[0].remaining, 10);
+}
 
 static void names_what_is_wrong_with_a_subject(void **state)
 {
@@ -348,6 +465,9 @@ static void names_what_is_wrong_with_a_subject(void **state)
         assert_string_equal(error.text, rows[i].text);
     }
     struct weir_subject many[5] = { *ANN, *ANN, *ANN, *ANN, *ANN };
+    static const char *const names[] = { "a", "b", "c", "d", "e" };
+    for (size_t i = 0; i < COUNT_OF(many); i++)
+        many[i].user = names[i];
     struct weir_verdict verdict;
     assert_int_equal(weir_limiter_check(limiter, many, 5, &verdict, NULL), WEIR_E_VALUE);
     assert_int_equal(weir_limiter_check(limiter, many, 0, &verdict, NULL), WEIR_E_ARGUMENT);
@@ -375,6 +495,21 @@ static void applies_the_failure_rule_when_redis_is_gone(void **state)
     assert_int_equal(through, 2);
     assert_int_equal(verdict.outcome, WEIR_LIMITED);
     assert_int_equal(check(ANN, 1).outcome, WEIR_FAILED_OPEN);
+    assert_int_equal(check(WEIR_SUBJECT(.policy = "shared", .user = "ann"), 1).outcome,
+                     WEIR_FAILED_CLOSED);
+    struct weir_subject pair[] = { *ANN, *WEIR_SUBJECT(.policy = "sms", .user = "cat") };
+    assert_true(check(pair, 2).by_memory); /* the stricter of open and memory */
+    /* What a share cannot hold is not impossible: 4 of 5 fit, but not 4 of 2. */
+    assert_int_equal(check(WEIR_SUBJECT(.policy = "sms", .user = "dan", .cost = 4), 1).outcome,
+                     WEIR_FAILED_CLOSED);
+
+    const struct weir_subject *eve = WEIR_SUBJECT(.policy = "sms", .user = "eve");
+    verdict = check(eve, 1);
+    assert_int_equal(weir_limiter_settle(limiter, eve, 1, &verdict, 0, NULL), WEIR_OK);
+    assert_int_equal(check(eve, 1).quotas[0].remaining, 1);
+    /* A block cannot reach Redis now, but this process keeps it. */
+    assert_int_not_equal(weir_limiter_block(limiter, eve, 60, NULL), WEIR_OK);
+    assert_int_equal(check(eve, 1).outcome, WEIR_LIMITED);
     struct weir_error error = WEIR_NO_ERROR;
     enum weir_code code = weir_limiter_peek(limiter, ANN, 1, &verdict, &error);
     assert_true(code == WEIR_E_STORE_UNAVAILABLE || code == WEIR_E_STORE_TIMEOUT);
@@ -398,6 +533,13 @@ static int run(const char *url)
         TEST(resets_all_limits_or_one),
         TEST(blocks_for_as_long_as_it_is_told),
         TEST(lets_a_block_run_out),
+        TEST(leaves_alone_what_others_share),
+        TEST(settles_only_what_it_spent),
+        TEST(calls_a_cost_impossible_that_never_fits),
+        TEST(decides_one_limit_of_each_of_eight_subjects),
+        TEST(takes_subjects_of_a_larger_size),
+        TEST(keeps_long_routes_apart),
+        TEST(refuses_subjects_that_cannot_be_decided_as_one),
         TEST(names_what_is_wrong_with_a_subject),
         TEST(applies_the_failure_rule_when_redis_is_gone),
     };

@@ -1,6 +1,10 @@
 /* The limiter over a store that answers what the test says. */
 #include "test.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include <weir/weir.h>
 
 #include "by_hand.h"
@@ -17,6 +21,8 @@ struct told_store {
     struct weir_spend settled[WEIR_CHECK_LIMITS]; /* of the last settlement */
     size_t settled_count;
     unsigned settlements;
+    bool holds_settlements;
+    struct weir_check *held_settlement;
     unsigned asked;
     unsigned cancelled;
     char keys[WEIR_CHECK_LIMITS][256];
@@ -47,7 +53,10 @@ static void told_settle(struct told_store *store, struct weir_check *check)
     store->settled_count = check->count;
     memcpy(store->settled, check->spends, check->count * sizeof *check->spends);
     check->result = WEIR_STORE_ANSWERED;
-    check->done(check);
+    if (store->holds_settlements)
+        store->held_settlement = check;
+    else
+        check->done(check);
 }
 
 static void told_submit(void *self, struct weir_check *check)
@@ -736,6 +745,57 @@ static void settles_in_the_store_that_decided(void **state)
     }
 }
 
+static atomic_bool is_freeing, has_answered;
+
+static void *free_limiter(void *self)
+{
+    atomic_store(&is_freeing, true);
+    weir_limiter_free(self);
+    return atomic_load(&has_answered) ? self : NULL;
+}
+
+static void waits_for_its_settlements_before_it_is_freed(void **state)
+{
+    (void)state;
+    told.answers_at_once = told.holds_settlements = true;
+    will_allow();
+    struct weir_request *request = ask_as("/open", "foo");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(by_hand_run(request), 200);
+    assert_int_equal(weir_settle(request, 0), WEIR_OK);
+    weir_request_end(request);
+    assert_non_null(told.held_settlement);
+
+    pthread_t thread;
+    void *was_in_time = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, free_limiter, bench.limiter), 0);
+    while (!atomic_load(&is_freeing))
+        sched_yield();
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    atomic_store(&has_answered, true);
+    told.held_settlement->done(told.held_settlement);
+    pthread_join(thread, &was_in_time);
+    bench.limiter = NULL;
+    assert_non_null(was_in_time);
+}
+
+/* The store had charged it before the drain got there; it never ran. */
+static void gives_back_what_was_charged_while_the_server_stops(void **state)
+{
+    (void)state;
+    will_allow();
+    struct weir_request *request = ask_as("/open", "foo");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(weir_parking_wake_all(&bench.chain->parking), 1);
+    told_answer(&told);
+    assert_int_equal(by_hand_run(request), 503);
+    weir_request_end(request);
+    assert_int_equal(told.settlements, 1);
+    assert_int_equal(told.settled[0].reserved, 2);
+    assert_int_equal(told.settled[0].cost, 0);
+}
+
 static void settles_nothing_where_the_store_failed(void **state)
 {
     (void)state;
@@ -794,6 +854,8 @@ int main(void)
         TEST(shares_every_rate_without_giving_more),
         TEST(settles_with_the_numbers_of_the_decision),
         TEST(settles_in_the_store_that_decided),
+        TEST(waits_for_its_settlements_before_it_is_freed),
+        TEST(gives_back_what_was_charged_while_the_server_stops),
         TEST(settles_nothing_where_the_store_failed),
         TEST(applies_the_failure_rule_when_nobody_may_park),
     };

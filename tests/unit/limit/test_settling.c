@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
@@ -34,6 +35,15 @@ static const char policy_json[] =
     "      \"algorithm\": \"leaky-bucket\", \"burst\": 4}]},"
     "    \"slow\": {\"limits\": [{\"name\": \"a\", \"by\": \"user\", \"rate\": \"12/minute\","
     "      \"algorithm\": \"leaky-bucket\", \"burst\": 4, \"max_wait\": \"60s\"}]},"
+    "    \"line\": {\"limits\": ["
+    "      {\"name\": \"slow\", \"by\": \"user\", \"rate\": \"20/second\","
+    "       \"algorithm\": \"leaky-bucket\", \"burst\": 4},"
+    "      {\"name\": \"fast\", \"by\": \"user\", \"rate\": \"100/second\","
+    "       \"algorithm\": \"leaky-bucket\", \"burst\": 4},"
+    "      {\"name\": \"bad\", \"by\": \"user\", \"rate\": \"5/hour\", \"count\": \"failures\"}]},"
+    "    \"seen\": {\"limits\": [{\"name\": \"a\", \"by\": \"user\", \"rate\": \"1/minute\","
+    "      \"algorithm\": \"leaky-bucket\", \"burst\": 4, \"max_wait\": \"60s\"}],"
+    "      \"mode\": \"shadow\"},"
     "    \"watched\": {\"limits\": [{\"name\": \"a\", \"by\": \"user\", \"rate\": \"2/hour\"}],"
     "      \"mode\": \"shadow\"}},"
     "  \"routes\": ["
@@ -45,6 +55,9 @@ static const char policy_json[] =
     "    {\"match\": \"* /returned\", \"auth\": \"optional\", \"policy\": \"returned\", \"cost\": "
     "4},"
     "    {\"match\": \"* /queue\", \"auth\": \"optional\", \"policy\": \"queue\"},"
+    "    {\"match\": \"* /line\", \"auth\": \"optional\", \"policy\": \"line\"},"
+    "    {\"match\": \"* /seen\", \"auth\": \"optional\", \"policy\": \"seen\"},"
+    "    {\"match\": \"* /look\", \"auth\": \"optional\", \"policy\": \"window\", \"cost\": 0},"
     "    {\"match\": \"* /slow\", \"auth\": \"optional\", \"policy\": \"slow\"},"
     "    {\"match\": \"* /watched\", \"auth\": \"optional\", \"policy\": \"watched\", \"cost\": 2},"
     "    {\"match\": \"* /free\"} ] }";
@@ -235,6 +248,16 @@ static void has_nothing_to_settle_where_nothing_was_spent(void **state)
     assert_int_equal(left("rate", 0), 0);
 }
 
+/* A cost of 0 reserves nothing, in any algorithm. */
+static void has_nothing_to_settle_after_a_look(void **state)
+{
+    (void)state;
+    assert_int_equal(settle_at(3, "/look"), 200);
+    assert_int_equal(script.settled, WEIR_E_STATE);
+    assert_string_equal(fields, "\"a\";r=10;t=0");
+    assert_int_equal(left("window", 0), 10);
+}
+
 static void never_settles_into_the_next_window(void **state)
 {
     (void)state;
@@ -306,6 +329,33 @@ static void never_counts_its_own_refusals(void **state)
     assert_int_equal(left("two", 0), 15);
     assert_int_equal(left("two", 1), 0);
     assert_int_equal(script.handled, 5);
+}
+
+/* What another limiter of the chain refuses has no outcome either. */
+static void never_counts_another_limiters_refusals(void **state)
+{
+    (void)state;
+    static const char closed_json[] =
+        "{\"policies\": {\"p\": {\"limits\": [{\"name\": \"z\", \"by\": \"ip\", \"rate\": "
+        "\"0/hour\"}]}}, \"routes\": [{\"match\": \"* /*\", \"policy\": \"p\"}]}";
+    struct weir_policy *closed = NULL;
+    struct weir_limiter *second = NULL;
+    assert_int_equal(weir_policy_parse(closed_json, strlen(closed_json), NULL, &closed, NULL),
+                     WEIR_OK);
+    assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = closed), &second, NULL),
+                     WEIR_OK);
+    weir_chain_free(chain);
+    assert_int_equal(weir_chain_new(NULL, &chain, NULL), WEIR_OK);
+    assert_int_equal(weir_chain_use(chain, weir_limit(limiter)), WEIR_OK);
+    assert_int_equal(weir_chain_use(chain, weir_limit(second)), WEIR_OK);
+
+    assert_int_equal(get("/two"), 429);
+    assert_int_equal(left("two", 0), 19);
+    assert_int_equal(left("two", 1), 5);
+    weir_chain_free(chain);
+    chain = NULL;
+    weir_limiter_free(second);
+    weir_policy_free(closed);
 }
 
 static void counts_successes_only(void **state)
@@ -428,6 +478,51 @@ static void lets_a_queue_go_on_one_by_one(void **state)
         weir_request_end(requests[i]);
 }
 
+static void waits_for_the_longest_of_two_queues(void **state)
+{
+    (void)state;
+    struct weir_request *requests[3];
+    struct timespec before, after;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    for (size_t i = 0; i < 3; i++) {
+        requests[i] = start("/line");
+        assert_int_equal(by_hand_run(requests[i]), i == 0 ? 200 : 0);
+    }
+    for (unsigned i = 1; i < 3; i++) {
+        assert_ptr_equal(by_hand_await_resume(i - 1), requests[i]);
+        assert_int_equal(by_hand_run(requests[i]), 200);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000
+                >= 99);
+    for (size_t i = 0; i < 3; i++)
+        weir_request_end(requests[i]);
+}
+
+static void lets_nobody_wait_who_is_only_watched(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(get("/seen"), 200);
+    assert_int_equal(by_hand_suspended, 0);
+    assert_int_equal(left("seen", 0), 0);
+}
+
+/* Nothing has come of it: no failure, and no place in a queue. */
+static void gives_all_back_of_who_waits_when_the_server_stops(void **state)
+{
+    (void)state;
+    assert_int_equal(get("/line"), 200);
+    struct weir_request *request = start("/line");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(left("line", 2), 4);
+    assert_int_equal(weir_parking_wake_all(&chain->parking), 1);
+    assert_int_equal(by_hand_run(request), 503);
+    weir_request_end(request);
+    assert_int_equal(left("line", 0), 3);
+    assert_int_equal(left("line", 2), 5);
+}
+
 /* Whether the chain runs the request once more, or the server ends it right away (as libmicrohttpd
  * does when it polls with select). */
 static void frees_the_place_of_a_client_that_hangs_up(void **state)
@@ -481,6 +576,7 @@ static void refuses_who_finds_no_room_to_wait_in(void **state)
     by_hand_header(late, "X-User", "bob");
     assert_int_equal(by_hand_run(late), 429);
     assert_string_equal(header(late, "Retry-After"), "1");
+    assert_int_equal(weir_settle(late, 0), WEIR_E_STATE);
     weir_request_end(late);
     struct weir_verdict verdict;
     assert_int_equal(weir_limiter_peek(limiter, WEIR_SUBJECT(.policy = "queue", .user = "bob"), 1,
@@ -502,12 +598,14 @@ int main(void)
         TEST(charges_what_the_work_cost_more_up_to_all_there_is),
         TEST(settles_once),
         TEST(has_nothing_to_settle_where_nothing_was_spent),
+        TEST(has_nothing_to_settle_after_a_look),
         TEST(never_settles_into_the_next_window),
         TEST(does_not_give_back_what_time_has_earned),
         TEST(lets_the_estimate_stand_where_nobody_settles),
         TEST(counts_failures_only),
         TEST(shows_what_is_left_after_the_outcome),
         TEST(never_counts_its_own_refusals),
+        TEST(never_counts_another_limiters_refusals),
         TEST(counts_successes_only),
         TEST(counts_by_a_table_of_statuses),
         TEST(counts_outcomes_in_what_the_work_really_cost),
@@ -516,6 +614,9 @@ int main(void)
         TEST(gives_a_request_that_breaks_off_back_where_the_policy_says_so),
         TEST(asks_the_callback_for_the_cost),
         TEST(lets_a_queue_go_on_one_by_one),
+        TEST(waits_for_the_longest_of_two_queues),
+        TEST(lets_nobody_wait_who_is_only_watched),
+        TEST(gives_all_back_of_who_waits_when_the_server_stops),
         TEST(frees_the_place_of_a_client_that_hangs_up),
         TEST(refuses_who_finds_no_room_to_wait_in),
     };
