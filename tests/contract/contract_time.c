@@ -275,6 +275,26 @@ static void weighs_exactly_what_no_double_can(void **state)
     }
 }
 
+/* A rate of so fine an interval that the quotient of time and interval, as a double, is a whole number
+ * 1/99991 µs before the unit comes. */
+static void earns_no_unit_before_its_time(void **state)
+{
+    (void)state;
+    need_time_of_ours();
+    const uint64_t limit = 99991, units = 70446, before_us = 22278720988889;
+    for (enum weir_algorithm algorithm = WEIR_GCRA; algorithm <= WEIR_LEAKY_BUCKET; algorithm++) {
+        struct weir_spend spend = new_spend("fine", algorithm, limit, ENDLESS, 0);
+        assert_true(ask(&spend, limit).allowed);
+        pass_us(before_us);
+        assert_int_equal(look(&spend).remaining, units - 1);
+        struct weir_answer answer = ask(&spend, units);
+        assert_false(answer.allowed);
+        assert_int_equal(answer.retry_us, 1);
+        pass_us(1);
+        assert_int_equal(ask(&spend, units).remaining, 0);
+    }
+}
+
 /* figures */
 
 static void fills_bit_by_bit(void **state)
@@ -568,6 +588,7 @@ static const struct CMUnitTest tests[] = {
     CASE(lets_the_key_of_a_long_burst_live_as_long),
     CASE(keeps_what_is_still_weighed),
     CASE(weighs_exactly_what_no_double_can),
+    CASE(earns_no_unit_before_its_time),
     CASE(fills_bit_by_bit),
     CASE(lets_a_double_burst_through_the_edge_of_a_fixed_window_only),
     CASE(opens_a_window_with_the_first_request),
