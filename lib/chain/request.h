@@ -67,9 +67,9 @@ struct weir_piece {
     struct weir_piece *next;
 };
 
-/* What a request is given beyond its header lines: room for its path, the keys of a check and a
+/* What a request is given beyond its header lines: room for its path, the check of a limit and a
  * few notes, so that most requests are one block. */
-#define WEIR_SCRATCH_BYTES 192
+#define WEIR_SCRATCH_BYTES 448
 
 /* Thousands of these may wait at once, so what few requests need is not in here. */
 struct weir_request {

@@ -26,10 +26,12 @@ static bool keep_plan(struct weir_limit_state *state, struct weir_request *reque
                       const struct weir_plan_of_checks *plan)
 {
     size_t count = plan->count;
-    state->spends = weir_request_alloc(request, (count + 1) * sizeof *state->spends);
-    state->planned = weir_request_alloc(request, (count + 1) * sizeof *state->planned);
-    state->check.answers = weir_request_alloc(request, (count + 1) * sizeof *state->check.answers);
-    char *keys = weir_request_alloc(request, plan->keys.length + 1);
+    if (count == 0)
+        return true;
+    state->spends = weir_request_alloc(request, count * sizeof *state->spends);
+    state->planned = weir_request_alloc(request, count * sizeof *state->planned);
+    state->check.answers = weir_request_alloc(request, count * sizeof *state->check.answers);
+    char *keys = weir_request_alloc(request, plan->keys.length);
     if (state->spends == NULL || state->planned == NULL || state->check.answers == NULL
         || keys == NULL)
         return false;
