@@ -5,14 +5,16 @@
 -- Redis decides by its own clock, so that all instances agree; `now` is in µs since the epoch. An
 -- expiry rests on the time at which the script began, which is a little before `now`, and both are
 -- cut to whole milliseconds.
-local call, pcall, sub, pack, unpack = redis.call, redis.pcall, string.sub, struct.pack, struct.unpack
+local call, pcall = redis.call, redis.pcall
+local sub, pack, unpack = string.sub, struct.pack, struct.unpack
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local spare_ms = 3
 
 -- section: clock_of_test
 -- A test moves time by hand and sends it along; real time must not expire its keys meanwhile.
-local call, pcall, sub, pack, unpack = redis.call, redis.pcall, string.sub, struct.pack, struct.unpack
+local call, pcall = redis.call, redis.pcall
+local sub, pack, unpack = string.sub, struct.pack, struct.unpack
 local now = ARGV[#ARGV] + 0
 local spare_ms = 3600000
 
@@ -64,8 +66,7 @@ if left_i == 0 then
 end
 
 -- section: reset
-local left_i = 0
-first_i, low_i, high_i, changed_g = 0, 0, 0, true
+call('UNLINK', KEYS[NUMBER_g])
 
 -- section: block
 local left_i = ARGV[AT_i] + 0

@@ -28,11 +28,11 @@ if value_g and #value_g >= SIZE_g and sub(value_g, 1, HEAD_g) == ARGV[AT_g] then
     expiry_g, STATES_g = unpack('<ALL_g', value_g, HEAD_g + 1)
 else
     before_g = ZEROS_g
-    if value_g and #value_g > 0 then
+    if value_g and #value_g > 0 and #value_g <= 489 then
         -- Limits came, went or changed places: each finds its section by id.
         local count = string.byte(value_g)
         local states = 9 + 4 * count
-        if #value_g >= states + 16 * count and (#value_g - 9) % 20 == 0 then
+        if #value_g >= states + 16 * count and #value_g % 20 == 9 then
             local found, order = {}, {}
             for n = 1, (#value_g - 9) / 20 do
                 local id, state = 20 * n - 10, 20 * n - 6
@@ -70,12 +70,20 @@ if (not all_fit or now % 16 == 0) and expiry_g > 0 and call('PTTL', key_g) == -1
     changed_g, renew_g = true, true
 end
 
+-- section: reset_group
+if value_g and foreign_g == '' and (before_g or #value_g == SIZE_g) then
+    call('UNLINK', key_g) -- nothing of somebody else's in it
+elseif value_g then
+    STATES_g = unpack('<FORMAT_g', ZEROS_g)
+    changed_g = true
+end
+
 -- section: write_begin
 if changed_g then
     local until_g = 0
 
 -- section: write_middle
-    if until_g <= expiry_g and not renew_g then
+    if until_g <= expiry_g and not (before_g or renew_g) then
         call('SETRANGE', key_g, 'OFFSET_g', pack('<FORMAT_g', STATES_g))
     else
         local lives_g = until_g

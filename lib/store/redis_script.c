@@ -12,16 +12,16 @@
 
 /* The pieces of a variant, in the order in which they stand. Some share those of another. */
 struct pieces {
+    bool has_high;      /* a sum in the state's `high`                                     */
+    size_t spend_count; /* arguments                                                       */
+    size_t settle_count;
     const char *arguments[PIECES_MAX];
     const char *decide[PIECES_MAX];
-    const char *spend;
-    bool has_high;                    /* a sum in the state's `high` */
-    const char *lasts;                /* NULL: until `first`             */
-    const char *lengthen[PIECES_MAX]; /* none: lives as long as it must */
+    const char *spend;                /* NULL: keeps nothing                               */
+    const char *lasts;                /* NULL: until `first`                               */
+    const char *lengthen[PIECES_MAX]; /* none: lives as long as it must                    */
     const char *settle_arguments[PIECES_MAX];
     const char *settle[PIECES_MAX];
-    size_t spend_count;
-    size_t settle_count;
 };
 
 static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
@@ -59,9 +59,11 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .lasts = weir_lua_token_bucket_lasts,
         .lengthen = { weir_lua_token_bucket_lengthen, weir_lua_gcra_lengthen },
         .spend_count = 3,
-        .settle_arguments = { weir_lua_gcra_settle_arguments, weir_lua_token_bucket_settle_arguments },
+        .settle_arguments = { weir_lua_gcra_settle_arguments,
+                              weir_lua_token_bucket_settle_arguments },
         .settle = { weir_lua_token_bucket_settle_begin, weir_lua_token_bucket_bring,
-                    weir_lua_token_bucket_settle_used, weir_lua_gcra_settle_span, weir_lua_token_bucket_settle },
+                    weir_lua_token_bucket_settle_used, weir_lua_gcra_settle_span,
+                    weir_lua_token_bucket_settle },
         .settle_count = 10,
     },
     [WEIR_REDIS_TOKEN_PARTS] = {
@@ -72,9 +74,11 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .lasts = weir_lua_token_bucket_lasts_parts,
         .lengthen = { weir_lua_token_bucket_lengthen_parts, weir_lua_gcra_lengthen },
         .spend_count = 5,
-        .settle_arguments = { weir_lua_gcra_settle_arguments, weir_lua_token_bucket_settle_arguments },
+        .settle_arguments = { weir_lua_gcra_settle_arguments,
+                              weir_lua_token_bucket_settle_arguments },
         .settle = { weir_lua_token_bucket_settle_begin, weir_lua_token_bucket_bring,
-                    weir_lua_token_bucket_settle_used, weir_lua_gcra_settle_span, weir_lua_token_bucket_settle },
+                    weir_lua_token_bucket_settle_used, weir_lua_gcra_settle_span,
+                    weir_lua_token_bucket_settle },
         .settle_count = 10,
     },
     [WEIR_REDIS_LEAKY] = {
@@ -124,7 +128,8 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .spend = weir_lua_fixed_window_spend,
         .lasts = weir_lua_fixed_window_lasts,
         .spend_count = 6,
-        .settle_arguments = { weir_lua_fixed_window_arguments_calendar, weir_lua_fixed_window_settle_calendar },
+        .settle_arguments = { weir_lua_fixed_window_arguments_calendar,
+                              weir_lua_fixed_window_settle_calendar },
         .settle = { weir_lua_fixed_window_settle_used },
         .settle_count = 7,
     },
@@ -411,9 +416,10 @@ static void put_reads(struct composer *composer)
 {
     const struct weir_redis_shape *shape = composer->shape;
     for (composer->key = 0; composer->key < shape->key_count; composer->key++) {
-        if (shape->places[composer->key] == WEIR_REDIS_RING)
-            continue;
         bool is_group = shape->places[composer->key] == WEIR_REDIS_GROUP;
+        bool is_read = is_group || shape->operation != WEIR_RESET;
+        if (shape->places[composer->key] == WEIR_REDIS_RING || !is_read)
+            continue;
         put_piece(composer, weir_lua_group_read_begin);
         put_piece(composer, is_group ? weir_lua_group_read_group : weir_lua_group_read_alone);
     }
@@ -450,7 +456,8 @@ static void put_write(struct composer *composer, size_t key)
     bool has_numbers = shape->operation == WEIR_SPEND || shape->operation == WEIR_SETTLE;
     composer->key = key;
     put_piece(composer, weir_lua_group_write_begin);
-    put_lasting(composer, key);
+    if (shape->operation != WEIR_RESET)
+        put_lasting(composer, key);
     composer->key = key;
     put_piece(composer, weir_lua_group_write_middle);
     if (has_numbers)
@@ -566,12 +573,27 @@ static void compose_settle(struct composer *composer)
     put_piece(composer, weir_lua_frame_reply_done);
 }
 
-/* The same for all algorithms, but for one piece for states and one for rings. */
-static void compose_overwrite(struct composer *composer, const char *state, const char *ring)
+/* The same for all algorithms. */
+static void compose_reset(struct composer *composer)
+{
+    const struct weir_redis_shape *shape = composer->shape;
+    for (composer->key = 0; composer->key < shape->key_count; composer->key++) {
+        bool is_group = shape->places[composer->key] == WEIR_REDIS_GROUP;
+        put_piece(composer, is_group ? weir_lua_group_reset_group : weir_lua_frame_reset);
+    }
+    for (size_t key = 0; key < shape->key_count; key++)
+        if (shape->places[key] == WEIR_REDIS_GROUP)
+            put_write(composer, key);
+    put_piece(composer, weir_lua_frame_reply_done);
+}
+
+/* The same for all algorithms that keep a state. */
+static void compose_block(struct composer *composer)
 {
     for (size_t i = 0; i < composer->shape->count; i++) {
         select_limit(composer, i);
-        put_piece(composer, is_ring(composer->shape, i) ? ring : state);
+        put_piece(composer,
+                  is_ring(composer->shape, i) ? weir_lua_sliding_log_block : weir_lua_frame_block);
     }
     put_writes(composer);
     put_piece(composer, weir_lua_frame_reply_done);
@@ -621,10 +643,10 @@ void weir_redis_script_compose(struct weir_buffer *out, const struct weir_redis_
         compose_settle(&composer);
         break;
     case WEIR_RESET:
-        compose_overwrite(&composer, weir_lua_frame_reset, weir_lua_sliding_log_reset);
+        compose_reset(&composer);
         break;
     default:
-        compose_overwrite(&composer, weir_lua_frame_block, weir_lua_sliding_log_block);
+        compose_block(&composer);
         break;
     }
 }

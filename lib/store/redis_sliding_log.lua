@@ -330,9 +330,6 @@ if ring_i.left == 0 and ring_i.limit > 0 then
     end
 end
 
--- section: reset
-call('UNLINK', KEYS[NUMBER_i])
-
 -- section: block
 -- ARGV: for how long, in µs. The lone form of a state.
 local left_i = ARGV[AT_i] + 0

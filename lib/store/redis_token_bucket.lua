@@ -120,7 +120,8 @@ end
 
 -- section: settle
 if settled ~= used or settled_part ~= part then
-    local tokens = math.ceil((settled + settled_part / parts_i) / (interval_i + interval_part_i / parts_i))
+    local interval = interval_i + interval_part_i / parts_i
+    local tokens = math.ceil((settled + settled_part / parts_i) / interval)
     anchor_i, part_i = now, 0
     local us, us_part = time_of(tokens - 1)
     if us > settled or (us == settled and us_part >= settled_part) then

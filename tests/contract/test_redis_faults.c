@@ -11,8 +11,9 @@
 #include <weir/calendar.h>
 
 #include "base/clock.h"
+#include "limit/sliding_log.h"
 #include "redis_server.h"
-#include "store/redis_wire.h"
+#include "store/redis_internal.h"
 #include "store/store.h"
 
 #define SECOND UINT64_C(1000000)
@@ -847,6 +848,48 @@ static void keeps_no_more_than_sixteen_sections_of_others(void **state)
     weir_store_free(store);
 }
 
+static void leaves_nothing_behind_where_it_resets(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    static const char *const commands[] = { "DEL %b", "SET %b garbage", "RPUSH %b one" };
+    struct weir_spend spends[8];
+    memcpy(spends, spends_of_all("reset"), 7 * sizeof spends[0]);
+    spends[7] = in_group("reset", ":a:gcra", 100);
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        for (size_t n = 0; n < COUNT_OF(spends); n++) {
+            size_t length = n == 7 ? spends[n].group_length : spends[n].key_length;
+            redis_server_do(&server, "DEL %b", spends[n].key, length);
+            redis_server_do(&server, commands[i], spends[n].key, length);
+            struct weir_check check = { .operation = WEIR_RESET, .spends = &spends[n], .count = 1 };
+            contract_submit(store, &check);
+            assert_int_equal(check.result, WEIR_STORE_ANSWERED);
+            assert_int_equal(redis_server_number(&server, "EXISTS %b", spends[n].key, length), 0);
+        }
+    weir_store_free(store);
+}
+
+static void resets_a_limit_of_a_group_alone(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    const struct weir_spend a = in_group("reset-one", ":a:gcra", 100),
+                            b = in_group("reset-one", ":b:gcra", 100);
+    const struct weir_spend *const both[] = { &a, &b };
+    struct weir_answer answers[2];
+    spend_all(store, answers, both, 2);
+    for (int n = 0; n < 2; n++) { /* found by its id, and then at the head of the key */
+        struct weir_check check = { .operation = WEIR_RESET, .spends = &b, .count = 1 };
+        contract_submit(store, &check);
+        assert_int_equal(check.result, WEIR_STORE_ANSWERED);
+        assert_in_range(ttl_ms(&a), 1, 2 * 3600 * 1000 + 10);
+    }
+    spend_all(store, answers, both, 2);
+    assert_int_equal(answers[0].remaining, 98);
+    assert_int_equal(answers[1].remaining, 99);
+    weir_store_free(store);
+}
+
 static void takes_a_broken_group_for_a_new_key(void **state)
 {
     (void)state;
@@ -937,6 +980,81 @@ static void has_room_for_the_largest_scripts(void **state)
                 assert_string_equal(plan.check.why, "");
                 assert_int_equal(plan.check.result, WEIR_STORE_ANSWERED);
             }
+    weir_store_free(store);
+}
+
+/* a log's ring, through growth, wraps and settlements, beside the library's own */
+
+static uint64_t told_us = UINT64_C(1767225600250000);
+
+static uint64_t tell_time(void *self)
+{
+    (void)self;
+    return told_us;
+}
+
+static uint32_t next_random(void)
+{
+    static uint32_t number = 2463534242; /* xorshift: Marsaglia 2003 */
+    number ^= number << 13;
+    number ^= number >> 17;
+    number ^= number << 5;
+    return number;
+}
+
+static void assert_same_answer(struct weir_answer got, struct weir_answer want)
+{
+    assert_int_equal(got.allowed, want.allowed);
+    assert_int_equal(got.remaining, want.remaining);
+    assert_int_equal(got.retry_us, want.retry_us);
+    assert_int_equal(got.reset_us, want.reset_us);
+}
+
+/* Every third decision that was let through turns out to have cost more or less, or nothing. */
+static void settle_both(struct weir_store *store, struct weir_ring *ring, struct weir_spend spend)
+{
+    spend.reserved = spend.cost;
+    spend.cost = next_random() % 4;
+    spend.decided_us = spend.full_us = told_us;
+    told_us += next_random() % 3000;
+    struct weir_check check = { .operation = WEIR_SETTLE, .spends = &spend, .count = 1 };
+    contract_submit(store, &check);
+    assert_int_equal(check.result, WEIR_STORE_ANSWERED);
+    const struct weir_ring_settlement settlement = weir_sliding_log_settle(&spend, ring, told_us);
+    if (settlement.changes)
+        weir_ring_settle(ring, &settlement);
+}
+
+static void keeps_a_long_log_as_the_library_does(void **state)
+{
+    (void)state;
+    struct weir_store *store = NULL;
+    const struct weir_clock clock = { .now_us = tell_time };
+    assert_int_equal(weir_store_new_redis_by(server.url,
+                                             WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS), &clock,
+                                             &store, NULL),
+                     WEIR_OK);
+    for (int logs_refusals = 0; logs_refusals < 2; logs_refusals++) {
+        struct weir_spend spend = contract_gcra("long", 600, SECOND, 0);
+        spend.algorithm = WEIR_SLIDING_LOG;
+        spend.logs_refusals = logs_refusals;
+        struct weir_ring *ring = calloc(1, weir_ring_bytes(20000));
+        assert_non_null(ring);
+        weir_ring_init(ring, 20000);
+        for (int n = 0; n < 5000; n++) {
+            told_us += next_random() % 5000;
+            if (n % 500 == 499)
+                told_us -= 400000; /* the clock is set back */
+            spend.cost = next_random() % 4;
+            struct weir_ring_step step = weir_sliding_log_decide(&spend, ring, told_us);
+            assert_same_answer(contract_spend(store, &spend), step.answer);
+            if (weir_ring_is_changed(ring, &step))
+                weir_ring_apply(ring, &step);
+            if (step.answer.allowed && spend.cost > 0 && n % 3 == 0)
+                settle_both(store, ring, spend);
+        }
+        free(ring);
+    }
     weir_store_free(store);
 }
 
@@ -1138,8 +1256,11 @@ int main(void)
         FAULT(finds_limits_that_come_go_and_change_places),
         FAULT(keeps_no_more_than_sixteen_sections_of_others),
         FAULT(takes_a_broken_group_for_a_new_key),
+        FAULT(leaves_nothing_behind_where_it_resets),
+        FAULT(resets_a_limit_of_a_group_alone),
         FAULT(refuses_calendars_of_another_time),
         FAULT(has_room_for_the_largest_scripts),
+        FAULT(keeps_a_long_log_as_the_library_does),
         FAULT(sends_a_script_once),
         FAULT(decides_more_kinds_of_plans_than_it_keeps),
         FAULT(sees_through_what_is_no_redis),
