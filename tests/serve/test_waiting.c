@@ -547,7 +547,8 @@ static void answers_503_to_who_waits_when_it_stops(void **state)
 struct finding {
     size_t heap_bytes;
     size_t resident_bytes;
-    double per_second; /* that left */
+    double per_second;   /* that left, between the first and the last */
+    uint64_t drained_us; /* from the filling of the queue to the last */
     unsigned out_of_order, client_out_of_order;
     bool exact; /* the moments were in order */
 };
@@ -716,6 +717,7 @@ static void find_limited(struct finding *finding)
                      WEIR_OK);
     assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy), &limiter, NULL),
                      WEIR_OK);
+    uint64_t filled_us = weir_monotonic_us();
     assert_int_equal(
         weir_limiter_check(limiter, WEIR_SUBJECT(.policy = "p", .cost = 6000), 1, &verdict, NULL),
         WEIR_OK);
@@ -731,6 +733,7 @@ static void find_limited(struct finding *finding)
     for (unsigned i = 1; i < MANY; i++)
         finding->out_of_order += order[i] < order[i - 1];
     finding->per_second = (MANY - 1) * 1e6 / (double)(times_us[MANY - 1] - times_us[0]);
+    finding->drained_us = times_us[MANY - 1] - filled_us;
     close_many();
     assert_true(stop_site(&site));
     weir_limiter_free(limiter);
@@ -786,7 +789,6 @@ static void check_finding(const struct finding *bare, const struct finding *foun
     print_message("    left at %.1f a second, told %.1f; out of order: %u run, %u seen\n",
                   found->per_second, 1e6 / STEP_US, found->out_of_order,
                   found->client_out_of_order);
-    assert_true(found->per_second <= 1.05e6 / STEP_US);
     if (MEASURES) {
         assert_true(heap < 4 * 1024 * 1024 / MANY);
         assert_true(resident < 4 * 1024 * 1024 / MANY);
@@ -810,8 +812,11 @@ static void lets_thousands_wait_in_little_memory(void **state)
     assert_true(!chained.exact || chained.client_out_of_order == 0);
     struct finding limited = in_a_process(find_limited);
     check_finding(&bare, &limited);
-    /* Where a moment of one request was held up, its neighbours may go first. */
-    assert_true(limited.out_of_order < MANY / 50);
+    /* 6000 places were taken before them. */
+    assert_true(limited.drained_us >= (UINT64_C(6000) + MANY - 1) * STEP_US);
+    /* Where a request was held up before it began to wait, neighbours go first; a queue that does not
+     * keep the order at all has half of them so. */
+    assert_true(limited.out_of_order < MANY / 4);
 }
 
 int main(void)
