@@ -13,7 +13,7 @@
  *   fixed window    first: the window's start; low: units used in it
  *   sliding counter first: the window's start; low: units used in it; high: in the one before
  *
- * A sliding log keeps more, in a struct weir_log. */
+ * A sliding log keeps more, in a struct weir_ring. */
 struct weir_state {
     uint64_t first;
     uint32_t low;

@@ -2,6 +2,7 @@
 #include "store/memory.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,10 @@
 #include "store/steady_clock.h"
 
 #define SHARDS 128
+
+/* How often a check is tried, if other threads hinder it. In the smallest stores few of them may have
+ * all the shards. */
+#define TRIES 32
 
 /* A mutex has a cache line to itself, or threads would slow each other down without sharing. */
 struct shard {
@@ -85,6 +90,19 @@ static void unlock_shards(struct memory *memory, const struct locked_plan *locke
         pthread_mutex_unlock(&memory->shards[locked->shards[i - 1]].mutex);
 }
 
+/* For rings, beside the shards that their plan has locked: only if nobody has it, in any order. */
+static bool try_lock(void *self, size_t segment)
+{
+    struct memory *memory = self;
+    return pthread_mutex_trylock(&memory->shards[shard_of(segment)].mutex) == 0;
+}
+
+static void unlock(void *self, size_t segment)
+{
+    struct memory *memory = self;
+    pthread_mutex_unlock(&memory->shards[shard_of(segment)].mutex);
+}
+
 /* sharing the memory */
 
 /* Logs are to have half of it, so the table does with the other half from now on. Mostly it has not
@@ -148,6 +166,28 @@ static bool carry_out(struct weir_memory_plan *plan, const struct weir_check *ch
     return true;
 }
 
+static bool carry_out_once(struct memory *memory, struct locked_plan *locked,
+                           struct weir_check *check)
+{
+    lock_shards(memory, locked);
+    /* The time is read under the locks, so that for each key it only goes forward. */
+    check->now_us = locked->plan.now_us = weir_steady_clock_now_us(&memory->clock);
+    bool is_done = carry_out(&locked->plan, check);
+    unlock_shards(memory, locked);
+    return is_done;
+}
+
+static bool carry_out_locked(struct memory *memory, struct locked_plan *locked,
+                             struct weir_check *check)
+{
+    bool is_done = carry_out_once(memory, locked, check);
+    for (int n = 1; n < TRIES && !is_done && locked->plan.is_hindered; n++) {
+        sched_yield();
+        is_done = carry_out_once(memory, locked, check);
+    }
+    return is_done;
+}
+
 static void fail(struct weir_check *check, const char *why)
 {
     check->result = WEIR_STORE_ERROR;
@@ -167,12 +207,7 @@ static void memory_submit(void *self, struct weir_check *check)
 
     struct locked_plan locked;
     find_keys(memory, &locked, check);
-    lock_shards(memory, &locked);
-    /* The time is read under the locks, so that for each key it only goes forward. */
-    check->now_us = locked.plan.now_us = weir_steady_clock_now_us(&memory->clock);
-    bool is_done = carry_out(&locked.plan, check);
-    unlock_shards(memory, &locked);
-    if (!is_done) {
+    if (!carry_out_locked(memory, &locked, check)) {
         fail(check, "the memory store has no room for a sliding log");
         return;
     }
@@ -226,9 +261,14 @@ static enum weir_code memory_init(struct memory *memory, const struct weir_store
     uint64_t budget_bytes = options->memory_bytes - sizeof *memory;
     if (!weir_table_init(&memory->table, budget_bytes))
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    memory->rings.table = &memory->table;
-    memory->rings.stride = SHARDS;
-    memory->rings.most_bytes = (size_t)(budget_bytes / 2);
+    memory->rings = (struct weir_memory_rings){
+        .table = &memory->table,
+        .stride = SHARDS,
+        .most_bytes = (size_t)(budget_bytes / 2),
+        .try_lock = try_lock,
+        .unlock = unlock,
+        .owner = memory,
+    };
     memory->table.give_ring = weir_rings_give;
     memory->table.owner = &memory->rings;
     return WEIR_OK;

@@ -54,6 +54,7 @@ static void plan_take_back(struct weir_memory_plan *plan)
 static void plan_decide(struct weir_memory_plan *plan)
 {
     plan->allowed = true;
+    plan->is_hindered = false;
     for (size_t i = 0; i < plan->count; i++) {
         struct weir_memory_part *part = &plan->parts[i];
         part_find(plan, part);
@@ -77,8 +78,20 @@ static bool is_sparse(const struct weir_ring *ring, uint32_t needed)
     return ring->size > 16 && needed < ring->size / 4;
 }
 
+static size_t kept_bytes(const struct weir_memory_plan *plan)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct weir_memory_part *part = &plan->parts[i];
+        bytes += part->ring != NULL ? weir_rings_bytes(part->ring->size) : 0;
+        bytes += part->fresh != NULL ? weir_rings_bytes(part->fresh->size) : 0;
+    }
+    return bytes;
+}
+
+/* Others may go only where there is need, not for a ring that only has become too large. */
 static void take_fresh(struct weir_memory_plan *plan, struct weir_memory_part *part,
-                       uint32_t needed)
+                       uint32_t needed, bool is_needed)
 {
     uint64_t limit = part->spend->rate.limit;
     uint32_t drops = part->ring_step.drops;
@@ -87,11 +100,14 @@ static void take_fresh(struct weir_memory_plan *plan, struct weir_memory_part *p
     if (!with_idle && part->ring != NULL)
         needed -= weir_ring_idle(part->ring, drops);
     const struct weir_ring_place place = {
-        .segment = weir_table_segment(plan->table, part->hash),
         .now_us = plan->now_us,
         .keep = &plan->keep,
+        .kept_bytes = kept_bytes(plan),
     };
-    part->fresh = weir_rings_take(plan->rings, weir_rings_size(limit, needed), &place);
+    uint32_t size = weir_rings_size(limit, needed);
+    part->fresh = weir_rings_take(plan->rings, size, is_needed ? &place : NULL);
+    if (part->fresh == NULL)
+        plan->is_hindered = weir_rings_can_hold(plan->rings, size, place.kept_bytes);
     if (part->fresh == NULL || part->ring == NULL)
         return;
     weir_ring_copy(part->fresh, part->ring, drops, with_idle);
@@ -114,7 +130,7 @@ static bool part_prepare(struct weir_memory_plan *plan, struct weir_memory_part 
     uint32_t needed = weir_ring_count_after(part->ring, &part->ring_step);
     bool has_places = part->ring != NULL && needed <= part->ring->size;
     if (!has_places || is_sparse(part->ring, needed))
-        take_fresh(plan, part, needed);
+        take_fresh(plan, part, needed, !has_places);
     if (has_places || part->fresh != NULL)
         return true;
     if (part->answer.allowed)
@@ -138,14 +154,16 @@ static bool plan_prepare(struct weir_memory_plan *plan)
 
 /* keeping */
 
-/* Whether the key is one that a flood of others must not forgive. A look and a cost that never fits
- * say nothing about that. */
-static bool refuses_after(const struct weir_memory_plan *plan, const struct weir_memory_part *part)
+/* A look and a cost that never fits say nothing about it. */
+static enum weir_standing standing_after(const struct weir_memory_plan *plan,
+                                         const struct weir_memory_part *part)
 {
     const struct weir_answer *answer = &part->answer;
     if (answer->impossible || part->spend->cost == 0 || is_taken_back(plan, part))
-        return part->entry.refuses;
-    return !answer->allowed;
+        return (enum weir_standing)part->entry.standing;
+    if (!answer->allowed)
+        return WEIR_REFUSES;
+    return answer->remaining < part->spend->cost ? WEIR_USED_UP : WEIR_HAS_MORE;
 }
 
 static bool is_changed(const struct weir_memory_part *part)
@@ -173,13 +191,17 @@ static void set_ring(struct weir_memory_entry *entry, const struct weir_memory_p
     weir_entry_expire_at(entry, part->ring_step.expires_us);
 }
 
-/* Nothing is left of a key whose state has run out; one that was not there is none either. */
-static void put_entry(struct weir_memory_plan *plan, const struct weir_memory_entry *entry)
+/* Nothing is left of a key whose state has run out; one that was not there is none either. A fresh
+ * ring belongs to the entry only once that is in the table. */
+static void put_entry(struct weir_memory_plan *plan, const struct weir_memory_entry *entry,
+                      struct weir_ring *fresh)
 {
-    if (weir_entry_expires_us(entry) > plan->now_us)
+    if (weir_entry_expires_us(entry) > plan->now_us) {
         weir_table_put(plan->table, entry, plan->now_us, &plan->keep);
-    else
+    } else {
         weir_table_remove(plan->table, entry->hash);
+        weir_rings_give(plan->rings, fresh);
+    }
 }
 
 /* Writes all parts, after a refusal as well: it leaves states as they were, or put right, but keys
@@ -189,12 +211,12 @@ static void plan_keep(struct weir_memory_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         const struct weir_memory_part *part = &plan->parts[i];
         struct weir_memory_entry entry = part->entry;
-        entry.refuses = refuses_after(plan, part);
+        entry.standing = standing_after(plan, part);
         if (logs(part))
             set_ring(&entry, part);
         else if (!part->uses_ring && is_changed(part))
             set_state(&entry, part);
-        put_entry(plan, &entry);
+        put_entry(plan, &entry, part->fresh);
     }
 }
 
@@ -223,7 +245,7 @@ static void part_settle(struct weir_memory_plan *plan, struct weir_memory_part *
         return;
     struct weir_memory_entry entry = part->entry;
     set_state(&entry, part);
-    put_entry(plan, &entry);
+    put_entry(plan, &entry, NULL);
 }
 
 void weir_memory_plan_settle(struct weir_memory_plan *plan)
@@ -248,8 +270,8 @@ void weir_memory_plan_block(struct weir_memory_plan *plan, uint64_t block_us)
                                            .first = blocked.first,
                                            .low = blocked.low,
                                            .high = blocked.high,
-                                           .refuses = 1 };
+                                           .standing = WEIR_REFUSES };
         weir_entry_expire_at(&entry, blocked.first);
-        put_entry(plan, &entry);
+        put_entry(plan, &entry, NULL);
     }
 }

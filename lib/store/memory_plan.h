@@ -26,6 +26,7 @@ struct weir_memory_plan {
     size_t count;
     struct weir_keep keep; /* the hashes again */
     bool allowed;
+    bool is_hindered; /* a log cannot grow because of what other threads hold on to just now */
     uint64_t now_us;
 };
 

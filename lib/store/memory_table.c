@@ -93,12 +93,28 @@ static size_t search(const struct view *view, uint64_t hash)
 
 /* making room */
 
+/* Under the segment's lock, which others do not need to read it. */
+static void count_rings(const struct view *view, int more)
+{
+    uint8_t rings = atomic_load_explicit(&view->segment->rings, memory_order_relaxed);
+    atomic_store_explicit(&view->segment->rings, (uint8_t)(rings + more), memory_order_relaxed);
+}
+
 /* An entry is about to be forgotten or overwritten. */
 static void release(const struct view *view, const struct weir_memory_entry *entry)
 {
     struct weir_ring *ring = weir_entry_ring(entry);
-    if (ring != NULL)
-        view->table->give_ring(view->table->owner, ring);
+    if (ring == NULL)
+        return;
+    count_rings(view, -1);
+    view->table->give_ring(view->table->owner, ring);
+}
+
+/* An entry takes the place of none, or of one that was released. */
+static void adopt(const struct view *view, const struct weir_memory_entry *entry)
+{
+    if (weir_entry_ring(entry) != NULL)
+        count_rings(view, 1);
 }
 
 static size_t count_live(const struct view *view, uint64_t now_us)
@@ -173,14 +189,18 @@ static bool is_kept(const struct weir_keep *keep, uint64_t hash)
     return false;
 }
 
-/* How much it is a pity to lose an entry: an old use is less than a late one, and anything is less
- * than a key that is refusing, of which the one whose state ends first is the least. */
+#define STANDING_SHIFT 62
+
+/* How much it is a pity to lose an entry: first its standing counts. Of keys that have more, an old
+ * use is less than a late one; of the others, a state that ends soon. */
 static uint64_t worth_of(const struct view *view, const struct weir_memory_entry *entry)
 {
     if (is_empty(entry))
         return UINT64_MAX;
     uint32_t age = (view->segment->tick - (uint32_t)entry->used_at) & WEIR_TICK_MASK;
-    return entry->refuses ? entry->expires_ms | UINT64_C(1) << 63 : WEIR_TICK_MASK - age;
+    uint64_t among_equals =
+        entry->standing == WEIR_HAS_MORE ? WEIR_TICK_MASK - age : entry->expires_ms;
+    return (uint64_t)entry->standing << STANDING_SHIFT | among_equals;
 }
 
 /* A full segment has far more keys than a plan, so there is always one to lose. */
@@ -215,61 +235,57 @@ static void make_room(struct view *view, uint64_t now_us, const struct weir_keep
 
 /* rings */
 
-/* How much it is a pity to lose the ring of an entry, as worth_of() has it; UINT64_MAX: it must not
- * go. */
-static uint64_t ring_worth(const struct view *view, const struct weir_memory_entry *entry,
-                           enum weir_ring_use use, const struct weir_keep *keep)
+bool weir_table_has_rings(const struct weir_memory_table *table, size_t segment)
 {
-    bool may_go = !is_empty(entry) && weir_entry_ring(entry) != NULL
-                  && entry->refuses == (use == WEIR_RING_REFUSING) && !is_kept(keep, entry->hash);
+    return atomic_load_explicit(&table->segments[segment].rings, memory_order_relaxed) > 0;
+}
+
+/* As worth_of() has it; UINT64_MAX: the entry has no ring, or must not go. */
+static uint64_t ring_worth(const struct view *view, const struct weir_memory_entry *entry,
+                           const struct weir_keep *keep)
+{
+    bool may_go = !is_empty(entry) && weir_entry_ring(entry) != NULL && !is_kept(keep, entry->hash);
     return may_go ? worth_of(view, entry) : UINT64_MAX;
 }
 
-/* The place of the ring that may go; the number of places: there is none. */
-static size_t find_ring(const struct view *view, enum weir_ring_use use,
-                        const struct weir_keep *keep)
+/* The ring that may go first. */
+struct candidate {
+    size_t place;
+    uint64_t worth; /* UINT64_MAX: there is none */
+};
+
+static struct candidate find_ring(const struct view *view, const struct weir_keep *keep)
 {
-    size_t cheapest = view->places;
-    uint64_t least = UINT64_MAX;
+    struct candidate cheapest = { .worth = UINT64_MAX };
     for (size_t i = 0; i < view->places; i++) {
-        uint64_t worth = ring_worth(view, entry_at(view, i), use, keep);
-        if (worth >= least)
-            continue;
-        least = worth;
-        cheapest = i;
+        uint64_t worth = ring_worth(view, entry_at(view, i), keep);
+        if (worth < cheapest.worth)
+            cheapest = (struct candidate){ .place = i, .worth = worth };
     }
     return cheapest;
 }
 
-uint64_t weir_table_ring_ends_us(const struct weir_memory_table *table, size_t segment,
-                                 enum weir_ring_use use, const struct weir_keep *keep)
+uint64_t weir_table_ring_worth(const struct weir_memory_table *table, size_t segment,
+                               const struct weir_keep *keep)
 {
     struct view view = view_of(table, segment);
-    size_t place = find_ring(&view, use, keep);
-    return place == view.places ? UINT64_MAX : weir_entry_expires_us(entry_at(&view, place));
+    return find_ring(&view, keep).worth;
 }
 
-bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_ring_use use,
+enum weir_standing weir_worth_standing(uint64_t worth)
+{
+    return (enum weir_standing)(worth >> STANDING_SHIFT);
+}
+
+bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_standing most,
                            const struct weir_keep *keep)
 {
     struct view view = view_of(table, segment);
-    size_t place = find_ring(&view, use, keep);
-    if (place == view.places)
+    struct candidate cheapest = find_ring(&view, keep);
+    if (cheapest.worth == UINT64_MAX || weir_worth_standing(cheapest.worth) > most)
         return false;
-    empty_place(&view, place);
+    empty_place(&view, cheapest.place);
     return true;
-}
-
-void weir_table_each_ring(const struct weir_memory_table *table, size_t segment,
-                          const struct weir_keep *keep,
-                          void (*visit)(void *self, const struct weir_ring *ring), void *self)
-{
-    struct view view = view_of(table, segment);
-    for (size_t i = 0; i < view.places; i++) {
-        const struct weir_memory_entry *entry = entry_at(&view, i);
-        if (!is_empty(entry) && weir_entry_ring(entry) != NULL && !is_kept(keep, entry->hash))
-            visit(self, weir_entry_ring(entry));
-    }
 }
 
 void weir_table_sweep(struct weir_memory_table *table, size_t segment, uint64_t now_us)
@@ -389,8 +405,10 @@ void weir_table_put(struct weir_memory_table *table, const struct weir_memory_en
             place = entry_at(&view, search(&view, entry->hash));
         }
         view.segment->taken++;
+        adopt(&view, entry);
     } else if (weir_entry_ring(place) != weir_entry_ring(entry)) {
         release(&view, place);
+        adopt(&view, entry);
     }
     if (weir_entry_expires_us(entry) < view.segment->soonest_us)
         view.segment->soonest_us = weir_entry_expires_us(entry);

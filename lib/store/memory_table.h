@@ -19,13 +19,22 @@
 /* In `high`: `first` is a pointer to a struct weir_ring, which belongs to the entry. */
 #define WEIR_HIGH_RING (WEIR_HIGH_BLOCKED - 1)
 
+/* What the next request like the last one would meet: the further down, the less may a flood of
+ * other keys forgive it. */
+enum weir_standing {
+    WEIR_HAS_MORE, /* it passes                                                    */
+    WEIR_USED_UP,  /* nothing is left, but nobody has been refused; anybody can make
+                    * such keys without end                                        */
+    WEIR_REFUSES,  /* the last one was refused, or the key is blocked              */
+};
+
 struct weir_memory_entry {
     uint64_t hash;
     uint64_t first;           /* as in struct weir_state, or a ring                         */
     uint32_t low, high;       /* likewise                                                   */
     uint64_t expires_ms : 43; /* from then on the key counts as absent; 0: an empty place   */
-    uint64_t used_at : 20;    /* the segment's tick when it was last put                    */
-    uint64_t refuses : 1;     /* its last spend was refused: flooding must not forgive it   */
+    uint64_t used_at : 19;    /* the segment's tick when it was last put                    */
+    uint64_t standing : 2;    /* enum weir_standing                                         */
 };
 
 struct weir_segment {
@@ -33,6 +42,7 @@ struct weir_segment {
     uint32_t tick;          /* counts puts, to know which entry is the oldest     */
     _Atomic uint8_t chunks; /* of places in use; read without a lock to prefetch */
     uint8_t taken;          /* places that are not empty                         */
+    _Atomic uint8_t rings;  /* entries with one; read without a lock to pass by  */
 };
 
 struct weir_memory_table {
@@ -46,17 +56,26 @@ struct weir_memory_table {
     void *owner;
 };
 
-#define WEIR_TICK_MASK ((UINT32_C(1) << 20) - 1)
+#define WEIR_TICK_MASK ((UINT32_C(1) << 19) - 1)
+
+/* The year 2248; a clock of a user's own may go beyond. What ends as late is kept until it is evicted
+ * or overwritten: no limit must be forgotten at once. */
+#define WEIR_EXPIRES_NEVER_MS ((UINT64_C(1) << 43) - 1)
 
 static inline uint64_t weir_entry_expires_us(const struct weir_memory_entry *entry)
 {
-    return (uint64_t)entry->expires_ms * 1000;
+    return entry->expires_ms == WEIR_EXPIRES_NEVER_MS ? UINT64_MAX
+                                                      : (uint64_t)entry->expires_ms * 1000;
 }
 
 /* Never earlier than `expires_us`. */
 static inline void weir_entry_expire_at(struct weir_memory_entry *entry, uint64_t expires_us)
 {
-    entry->expires_ms = (expires_us + 999) / 1000 & ((UINT64_C(1) << 43) - 1);
+    uint64_t expires_ms = WEIR_EXPIRES_NEVER_MS;
+    if (expires_us < WEIR_EXPIRES_NEVER_MS * 1000)
+        expires_ms = (expires_us + 999) / 1000;
+    /* The mask changes nothing: it shows the compiler that no bit is lost. */
+    entry->expires_ms = expires_ms & WEIR_EXPIRES_NEVER_MS;
 }
 
 /* NULL: it has none. */
@@ -88,9 +107,9 @@ struct weir_memory_entry *weir_table_find(const struct weir_memory_table *table,
                                           uint64_t now_us);
 
 /* Finds or makes the entry, and sets its state and its last use; a ring that stood there and is not
- * the entry's is given back. A full segment first forgets what
- * has expired, then grows, and at its full size evicts one key: the one not used for the longest
- * time that is not refusing, or if all are, the one whose state ends first. */
+ * the entry's is given back. A full segment first forgets what has expired, then grows, and at its
+ * full size evicts one key: of those that have more the one not used for the longest time; else of
+ * those that are used up, or else of those that refuse, the one whose state ends first. */
 void weir_table_put(struct weir_memory_table *table, const struct weir_memory_entry *entry,
                     uint64_t now_us, const struct weir_keep *keep);
 
@@ -102,22 +121,22 @@ void weir_table_remove(struct weir_memory_table *table, uint64_t hash);
 /* Forgets what has expired. */
 void weir_table_sweep(struct weir_memory_table *table, size_t segment, uint64_t now_us);
 
-/* Whose ring may go: the one not used for the longest time that is not refusing, or the refusing one
- * whose state ends first. */
-enum weir_ring_use { WEIR_RING_NOT_REFUSING, WEIR_RING_REFUSING };
+/* Whether it has any. Needs no lock: it may just change. */
+bool weir_table_has_rings(const struct weir_memory_table *table, size_t segment);
 
-/* When the state of the one that may go ends; UINT64_MAX: there is none. */
-uint64_t weir_table_ring_ends_us(const struct weir_memory_table *table, size_t segment,
-                                 enum weir_ring_use use, const struct weir_keep *keep);
+/* How much it would be a pity to lose the ring that may go first, in the order of weir_table_put();
+ * UINT64_MAX: there is none. Comparable between segments: a use counts as so long ago as there were
+ * puts into its own segment since, and keys spread evenly over them. */
+uint64_t weir_table_ring_worth(const struct weir_memory_table *table, size_t segment,
+                               const struct weir_keep *keep);
 
-/* Forgets it, its key included; false: there is none. */
-bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_ring_use use,
+/* The standing that a worth was of. */
+enum weir_standing weir_worth_standing(uint64_t worth);
+
+/* Forgets the ring that may go first, its key included, if its standing is at most this; false: there
+ * is none. */
+bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum weir_standing most,
                            const struct weir_keep *keep);
-
-/* Calls `visit` for each ring that may go. */
-void weir_table_each_ring(const struct weir_memory_table *table, size_t segment,
-                          const struct weir_keep *keep,
-                          void (*visit)(void *self, const struct weir_ring *ring), void *self);
 
 /* Leaving half of the memory to others, for good: first the most that a segment may have from now
  * on, then each segment that has more (evicting as above), then the pages. */

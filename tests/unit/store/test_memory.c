@@ -208,6 +208,71 @@ static void lets_no_flood_forgive_a_key_that_refuses(void **state)
     assert_false(ask(&blocked).allowed);
 }
 
+/* Or whoever guesses would stop one short of the first refusal, and flood in between. */
+static void lets_no_flood_forgive_a_key_that_is_used_up(void **state)
+{
+    (void)state;
+    struct weir_spend spends[2] = { spend_of(WEIR_GCRA, "units", 3, HOUR),
+                                    spend_of(WEIR_FIXED_WINDOW, "costs", 5, 2 * HOUR) };
+    for (int n = 0; n < 3; n++)
+        assert_true(ask(&spends[0]).allowed);
+    spends[1].cost = 3; /* a second one does not fit */
+    assert_true(ask(&spends[1]).allowed);
+    for (size_t i = 0; i < COUNT_OF(spends); i++) {
+        struct weir_spend look = spends[i];
+        look.cost = 0;
+        assert_true(ask(&look).allowed);
+    }
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 5).allowed);
+    for (size_t i = 0; i < COUNT_OF(spends); i++)
+        assert_false(ask(&spends[i]).allowed);
+}
+
+/* A key that has come back to more is one of many again. */
+static void lets_what_is_used_up_go_where_all_is(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_of(WEIR_GCRA, "once", 2, HOUR);
+    spend.cost = 2;
+    assert_true(ask(&spend).allowed);
+    atomic_fetch_add(&clock_us, HOUR - MINUTE);
+    spend.cost = 1;
+    assert_int_equal(ask(&spend).remaining, 0);
+    atomic_fetch_add(&clock_us, HOUR / 2);
+    spend.rate.burst = 5;
+    assert_int_equal(ask(&spend).remaining, 3);
+
+    const uint64_t last = 50000;
+    for (uint64_t n = 0; n <= last; n++) {
+        assert_true(ask_number(n, 1).allowed);
+        atomic_fetch_add(&clock_us, 1000);
+    }
+    assert_int_equal(weir_memory_ttl_us(store, "once", strlen("once")), 0);
+    for (uint64_t n = last - 100; n <= last; n++)
+        assert_false(ask_number(n, 1).allowed);
+}
+
+/* A clock of a user's own, in the year 2255: no key's expiry has bits for that. */
+static void limits_with_a_clock_far_in_the_future(void **state)
+{
+    (void)state;
+    atomic_store(&clock_us, (UINT64_C(1) << 53) + 7);
+    for (int i = WEIR_GCRA; i <= WEIR_SLIDING_LOG; i++) {
+        const char key[] = { (char)('0' + i), '\0' };
+        struct weir_spend spend = spend_of((enum weir_algorithm)i, key, 2, HOUR);
+        assert_int_equal(ask(&spend).remaining, 1);
+        assert_int_equal(ask(&spend).remaining, 0);
+        assert_false(ask(&spend).allowed);
+    }
+    atomic_fetch_add(&clock_us, 3 * HOUR);
+    for (int i = WEIR_GCRA; i <= WEIR_SLIDING_LOG; i++) {
+        const char key[] = { (char)('0' + i), '\0' };
+        struct weir_spend spend = spend_of((enum weir_algorithm)i, key, 2, HOUR);
+        assert_int_equal(ask(&spend).remaining, 1);
+    }
+}
+
 /* Or a client could make its own keys stay for nothing. */
 static void protects_no_key_for_a_cost_that_never_fits(void **state)
 {
@@ -367,6 +432,31 @@ static void lets_no_flood_of_logs_forgive_a_log_that_refuses(void **state)
     for (uint64_t n = 0; n < 50000; n++)
         assert_true(log_number("flood", n, 1).allowed);
     assert_false(log_number("used-up", 0, 1).allowed);
+}
+
+static void lets_no_flood_of_logs_forgive_a_log_that_is_used_up(void **state)
+{
+    (void)state;
+    assert_true(log_number("used-up", 0, 5).allowed);
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(log_number("flood", n, 1).allowed);
+    assert_false(log_number("used-up", 0, 1).allowed);
+}
+
+/* Far more than the rings under one lock take, though all that there are refuse. */
+static void lets_a_log_grow_in_a_flood_that_refuses(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 2000; n++) {
+        assert_true(log_number("flood", n, 5).allowed);
+        assert_false(log_number("flood", n, 1).allowed);
+    }
+    struct weir_spend spend = spend_of(WEIR_SLIDING_LOG, "log", 1000, HOUR);
+    for (uint64_t n = 0; n < 1000; n++) {
+        assert_int_equal(ask(&spend).remaining, 999 - n);
+        atomic_fetch_add(&clock_us, 1);
+    }
+    assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 2, WEIR_MEMORY_BYTES_MIN);
 }
 
 /* A log may fill what logs have; then it cannot grow, and nothing of the plan is spent. */
@@ -564,6 +654,46 @@ static void counts_logs_exactly_with_many_threads(void **state)
     assert_int_equal(ask(&look).remaining, 1000000 - THREADS * HITS);
 }
 
+/* All of them make room for a log of their own in segments that the others work in. */
+static void *hit_growing_logs(void *self)
+{
+    struct crowd *crowd = self;
+    unsigned member = atomic_fetch_add(&crowd->member, 1);
+    char names[3][32];
+    pthread_barrier_wait(&crowd->start);
+    for (unsigned n = 0; n < HITS; n++) {
+        struct weir_spend spends[3];
+        struct weir_answer answers[3];
+        snprintf(names[0], sizeof names[0], "large-%u", member);
+        snprintf(names[1], sizeof names[1], "flood-%u-%u", member, n / 6);
+        snprintf(names[2], sizeof names[2], "brief-%u-%u", member, n);
+        for (size_t i = 0; i < 3; i++)
+            spends[i] = spend_of(WEIR_SLIDING_LOG, names[i], 5, HOUR);
+        spends[0] = spend_of(WEIR_SLIDING_LOG, names[0], 200, HOUR);
+        if (carry_out(WEIR_SPEND, spends, n % 2 == 0 ? 2 : 3, answers) != WEIR_STORE_ANSWERED)
+            atomic_fetch_add(&crowd->own_wrong, 1);
+        atomic_fetch_add(&clock_us, 1);
+    }
+    return NULL;
+}
+
+static void finds_room_for_logs_with_many_threads(void **state)
+{
+    (void)state;
+    static struct crowd crowd;
+    pthread_t threads[THREADS];
+    memset(&crowd, 0, sizeof crowd);
+    pthread_barrier_init(&crowd.start, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hit_growing_logs, &crowd), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&crowd.start);
+
+    assert_int_equal(crowd.own_wrong, 0);
+    assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 2, WEIR_MEMORY_BYTES_MIN);
+}
+
 #define CASE(name)       cmocka_unit_test_setup_teardown(name, open_default, close_store)
 #define SMALL_CASE(name) cmocka_unit_test_setup_teardown(name, open_least, close_store)
 
@@ -576,10 +706,14 @@ int main(void)
         CASE(keeps_nothing_of_looks_and_hopeless_costs),
         SMALL_CASE(stays_in_its_budget),
         SMALL_CASE(lets_no_flood_forgive_a_key_that_refuses),
+        SMALL_CASE(lets_no_flood_forgive_a_key_that_is_used_up),
+        SMALL_CASE(lets_what_is_used_up_go_where_all_is),
+        CASE(limits_with_a_clock_far_in_the_future),
         SMALL_CASE(protects_no_key_for_a_cost_that_never_fits),
         CASE(spends_at_most_64_bytes_on_a_key),
         SMALL_CASE(counts_exactly_with_many_threads),
         CASE(counts_logs_exactly_with_many_threads),
+        SMALL_CASE(finds_room_for_logs_with_many_threads),
         CASE(blocks_resets_and_settles_every_algorithm),
         CASE(spends_nothing_anywhere_when_one_refuses),
         SMALL_CASE(keeps_a_block_through_a_flood),
@@ -587,6 +721,8 @@ int main(void)
         CASE(logs_in_rings_that_grow_and_shrink),
         SMALL_CASE(frees_the_rings_of_a_flood_in_its_budget),
         SMALL_CASE(lets_no_flood_of_logs_forgive_a_log_that_refuses),
+        SMALL_CASE(lets_no_flood_of_logs_forgive_a_log_that_is_used_up),
+        SMALL_CASE(lets_a_log_grow_in_a_flood_that_refuses),
         SMALL_CASE(says_when_a_log_has_no_room),
         SMALL_CASE(bounds_entries_that_were_given_back),
         SMALL_CASE(leaves_room_for_logs_in_a_full_table),

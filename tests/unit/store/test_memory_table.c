@@ -34,11 +34,17 @@ static uint64_t hash_in_first(uint32_t number)
     return (uint64_t)(number & 0xffff) << 32 | number * UINT32_C(2654435761);
 }
 
-static void put(uint64_t hash, uint64_t expires_ms, bool refuses, uint64_t now_ms)
+static void put_standing(uint64_t hash, uint64_t expires_ms, enum weir_standing standing,
+                         uint64_t now_ms)
 {
-    struct weir_memory_entry entry = { .hash = hash, .first = hash, .refuses = refuses };
+    struct weir_memory_entry entry = { .hash = hash, .first = hash, .standing = standing & 3 };
     weir_entry_expire_at(&entry, expires_ms * MS);
     weir_table_put(&table, &entry, now_ms * MS, &keep_none);
+}
+
+static void put(uint64_t hash, uint64_t expires_ms, bool refuses, uint64_t now_ms)
+{
+    put_standing(hash, expires_ms, refuses ? WEIR_REFUSES : WEIR_HAS_MORE, now_ms);
 }
 
 static bool has(uint64_t hash, uint64_t now_ms)
@@ -132,6 +138,26 @@ static void evicts_the_one_that_ends_first_if_all_refuse(void **state)
     assert_true(has(hash_in_first(1000), 1));
 }
 
+/* 20 refuse, 20 are used up: a flood of keys that have more forgives none of them, and one of keys that
+ * are used up none that refuses. */
+static void evicts_what_is_used_up_before_what_refuses(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++)
+        put_standing(hash_in_first(i), 1000, i < 20 ? WEIR_REFUSES : WEIR_USED_UP, 1);
+    for (uint32_t i = 0; i < 5000; i++)
+        put_standing(hash_in_first(1000 + i), 2000, WEIR_HAS_MORE, 1);
+    for (uint32_t i = 0; i < 40; i++)
+        assert_true(has(hash_in_first(i), 1));
+    for (uint32_t i = 0; i < 5000; i++)
+        put_standing(hash_in_first(10000 + i), 2000 + i, WEIR_USED_UP, 1);
+    for (uint32_t i = 0; i < 40; i++)
+        assert_int_equal(has(hash_in_first(i), 1), i < 20);
+    /* Of these, the ones that end last have stayed. */
+    for (uint32_t i = 4950; i < 5000; i++)
+        assert_true(has(hash_in_first(10000 + i), 1));
+}
+
 static void never_evicts_a_key_of_the_same_plan(void **state)
 {
     (void)state;
@@ -189,6 +215,15 @@ static void never_lets_a_state_end_early(void **state)
     assert_int_equal(weir_entry_expires_us(&entry), 6 * MS);
     weir_entry_expire_at(&entry, 5 * MS);
     assert_int_equal(weir_entry_expires_us(&entry), 5 * MS);
+
+    /* Beyond what an entry has bits for, it ends never. */
+    static const uint64_t late_us[] = { (UINT64_C(1) << 43) * MS, UINT64_MAX - 1, UINT64_MAX };
+    for (size_t i = 0; i < COUNT_OF(late_us); i++) {
+        weir_entry_expire_at(&entry, late_us[i]);
+        assert_int_equal(weir_entry_expires_us(&entry), UINT64_MAX);
+    }
+    weir_entry_expire_at(&entry, ((UINT64_C(1) << 43) - 2) * MS);
+    assert_int_equal(weir_entry_expires_us(&entry), ((UINT64_C(1) << 43) - 2) * MS);
 }
 
 static void forgets_what_is_removed(void **state)
@@ -224,13 +259,13 @@ static int open_with_rings(void **state)
     return failed;
 }
 
-static struct weir_ring *put_ring(uint64_t hash, uint64_t expires_ms, bool refuses)
+static struct weir_ring *put_ring(uint64_t hash, uint64_t expires_ms, enum weir_standing standing)
 {
     struct weir_ring *ring = malloc(weir_ring_bytes(4));
     assert_non_null(ring);
     weir_ring_init(ring, 4);
     struct weir_memory_entry entry = {
-        .hash = hash, .first = (uintptr_t)ring, .high = WEIR_HIGH_RING, .refuses = refuses
+        .hash = hash, .first = (uintptr_t)ring, .high = WEIR_HIGH_RING, .standing = standing & 3
     };
     weir_entry_expire_at(&entry, expires_ms * MS);
     weir_table_put(&table, &entry, MS, &keep_none);
@@ -240,24 +275,24 @@ static struct weir_ring *put_ring(uint64_t hash, uint64_t expires_ms, bool refus
 static void gives_a_ring_back_that_is_forgotten(void **state)
 {
     (void)state;
-    put_ring(hash_in_first(1), 1000, false);
-    put_ring(hash_in_first(1), 1000, false);
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
     assert_int_equal(rings_given, 1); /* another stands in its place */
     put(hash_in_first(1), 1000, false, 1);
     assert_int_equal(rings_given, 2); /* none does */
-    put_ring(hash_in_first(1), 1000, false);
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
     weir_table_remove(&table, hash_in_first(1));
     assert_int_equal(rings_given, 3);
-    put_ring(hash_in_first(2), 10, false);
+    put_ring(hash_in_first(2), 10, WEIR_HAS_MORE);
     weir_table_sweep(&table, 0, 9 * MS);
     assert_int_equal(rings_given, 3);
     weir_table_sweep(&table, 0, 10 * MS);
     assert_int_equal(rings_given, 4);
-    put_ring(hash_in_first(3), 1000, false);
+    put_ring(hash_in_first(3), 1000, WEIR_HAS_MORE);
     for (uint32_t i = 0; i < most_keys(); i++)
         put(hash_in_first(1000 + i), 1000, false, 1);
     assert_int_equal(rings_given, 5); /* evicted */
-    put_ring(hash_in_first(4), 1000, false);
+    put_ring(hash_in_first(4), 1000, WEIR_HAS_MORE);
     weir_table_finish(&table);
     assert_int_equal(rings_given, 6);
 }
@@ -265,43 +300,76 @@ static void gives_a_ring_back_that_is_forgotten(void **state)
 static void keeps_a_ring_whose_entry_is_put_again(void **state)
 {
     (void)state;
-    put_ring(hash_in_first(1), 1000, false);
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
     struct weir_memory_entry again = *weir_table_find(&table, hash_in_first(1), MS);
-    again.refuses = 1;
+    again.standing = WEIR_REFUSES;
     weir_table_put(&table, &again, MS, &keep_none);
     assert_int_equal(rings_given, 0);
-}
-
-static void add_size(void *self, const struct weir_ring *ring)
-{
-    uint32_t *size = self;
-    *size += ring->size;
 }
 
 static void evicts_rings_and_nothing_else(void **state)
 {
     (void)state;
     put(hash_in_first(0), 10, false, 1);
-    put_ring(hash_in_first(1), 40, true);
-    put_ring(hash_in_first(2), 30, true);
-    put_ring(hash_in_first(3), 20, false);
-    put_ring(hash_in_first(4), 10, false);
-    const struct weir_keep keep = { .hashes = { hash_in_first(4) }, .count = 1 };
-    uint32_t size = 0;
-    weir_table_each_ring(&table, 0, &keep, add_size, &size);
-    assert_int_equal(size, 12);
-    assert_int_equal(weir_table_ring_ends_us(&table, 0, WEIR_RING_REFUSING, &keep), 30 * MS);
+    put_ring(hash_in_first(1), 40, WEIR_REFUSES);
+    put_ring(hash_in_first(2), 30, WEIR_REFUSES);
+    put_ring(hash_in_first(3), 50, WEIR_USED_UP);
+    put_ring(hash_in_first(4), 90, WEIR_HAS_MORE);
+    put_ring(hash_in_first(5), 80, WEIR_HAS_MORE);
+    put_ring(hash_in_first(6), 10, WEIR_HAS_MORE);
+    const struct weir_keep keep = { .hashes = { hash_in_first(6) }, .count = 1 };
 
-    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_NOT_REFUSING, &keep));
-    assert_false(has(hash_in_first(3), 1));
-    assert_false(weir_table_evict_ring(&table, 0, WEIR_RING_NOT_REFUSING, &keep));
-    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
-    assert_false(has(hash_in_first(2), 1));
-    assert_true(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
-    assert_false(weir_table_evict_ring(&table, 0, WEIR_RING_REFUSING, &keep));
-    assert_int_equal(weir_table_ring_ends_us(&table, 0, WEIR_RING_REFUSING, &keep), UINT64_MAX);
+    static const struct {
+        uint32_t number;
+        enum weir_standing standing;
+    } order[] = { { 4, WEIR_HAS_MORE },
+                  { 5, WEIR_HAS_MORE },
+                  { 3, WEIR_USED_UP },
+                  { 2, WEIR_REFUSES },
+                  { 1, WEIR_REFUSES } };
+    uint64_t before = 0;
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        uint64_t worth = weir_table_ring_worth(&table, 0, &keep);
+        assert_int_equal(weir_worth_standing(worth), order[i].standing);
+        assert_true(worth > before);
+        before = worth;
+        /* Not one of a better standing in its place: it may have gone meanwhile. */
+        if (order[i].standing > WEIR_HAS_MORE)
+            assert_false(weir_table_evict_ring(&table, 0, order[i].standing - 1u, &keep));
+        assert_true(has(hash_in_first(order[i].number), 1));
+        assert_true(weir_table_evict_ring(&table, 0, order[i].standing, &keep));
+        assert_false(has(hash_in_first(order[i].number), 1));
+    }
+    assert_int_equal(weir_table_ring_worth(&table, 0, &keep), UINT64_MAX);
+    assert_false(weir_table_evict_ring(&table, 0, WEIR_REFUSES, &keep));
     assert_true(has(hash_in_first(0), 1));
-    assert_true(has(hash_in_first(4), 1));
+    assert_true(has(hash_in_first(6), 1));
+}
+
+/* Whatever happens to entries with a ring, or it would be passed by, or looked at for nothing. */
+static void knows_whether_a_segment_has_rings(void **state)
+{
+    (void)state;
+    put(hash_in_first(0), 1000, false, 1);
+    assert_false(weir_table_has_rings(&table, 0));
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
+    put_ring(hash_in_first(1), 1000, WEIR_HAS_MORE);
+    put_ring(hash_in_first(0), 10, WEIR_HAS_MORE);
+    assert_false(weir_table_has_rings(&table, 1));
+    weir_table_remove(&table, hash_in_first(1));
+    assert_true(weir_table_has_rings(&table, 0));
+    weir_table_sweep(&table, 0, 10 * MS);
+    assert_false(weir_table_has_rings(&table, 0));
+
+    put_ring(hash_in_first(2), 1000, WEIR_HAS_MORE);
+    put(hash_in_first(2), 1000, false, 1);
+    assert_false(weir_table_has_rings(&table, 0));
+    put_ring(hash_in_first(2), 1000, WEIR_HAS_MORE);
+    for (uint32_t i = 0; i < 30; i++)
+        put(hash_in_first(1000 + i), 1000, false, 1);
+    assert_true(weir_table_has_rings(&table, 0)); /* the segment has grown with it */
+    assert_true(weir_table_evict_ring(&table, 0, WEIR_HAS_MORE, &keep_none));
+    assert_false(weir_table_has_rings(&table, 0));
 }
 
 static void halves_what_has_grown_beyond(void **state)
@@ -335,6 +403,7 @@ int main(void)
         CASE(evicts_the_least_recently_used),
         CASE(never_evicts_one_that_refuses_before_another),
         CASE(evicts_the_one_that_ends_first_if_all_refuse),
+        CASE(evicts_what_is_used_up_before_what_refuses),
         CASE(never_evicts_a_key_of_the_same_plan),
         CASE(agrees_with_a_list_for_ever),
         CASE(never_lets_a_state_end_early),
@@ -342,6 +411,7 @@ int main(void)
         RING_CASE(gives_a_ring_back_that_is_forgotten),
         RING_CASE(keeps_a_ring_whose_entry_is_put_again),
         RING_CASE(evicts_rings_and_nothing_else),
+        RING_CASE(knows_whether_a_segment_has_rings),
         CASE(halves_what_has_grown_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
