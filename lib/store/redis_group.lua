@@ -18,6 +18,9 @@ if value_g and #value_g == SIZE_g then
     expiry_g, STATES_g = unpack('<ALL_g', value_g)
 else
     -- Not there, or not of ours (a table, for another type): a key like new.
+    if value_g and value_g.err and not string.find(value_g.err, 'WRONGTYPE', 1, true) then
+        return value_g -- it may not be read, and that must not pass for nothing spent
+    end
     before_g = ZEROS_g
     STATES_g = unpack('<FORMAT_g', before_g)
 end
@@ -27,6 +30,9 @@ local foreign_g = ''
 if value_g and #value_g >= SIZE_g and sub(value_g, 1, HEAD_g) == ARGV[AT_g] then
     expiry_g, STATES_g = unpack('<ALL_g', value_g, HEAD_g + 1)
 else
+    if value_g and value_g.err and not string.find(value_g.err, 'WRONGTYPE', 1, true) then
+        return value_g
+    end
     before_g = ZEROS_g
     if value_g and #value_g > 0 and #value_g <= 489 then
         -- Limits came, went or changed places: each finds its section by id.

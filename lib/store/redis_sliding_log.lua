@@ -18,6 +18,9 @@ local function read_ring(key, limit, cost, window)
         expiry = 0, newest = now, newest_at = 0, oldest_at = 0,
         first = 0, count = 0, size = 0, before = 0, oldest = 0, total = 0 }
     local length = pcall('STRLEN', key)
+    if type(length) == 'table' and not string.find(length.err, 'WRONGTYPE', 1, true) then
+        error(length.err) -- it may not be read, and that must not pass for nothing spent
+    end
     if type(length) ~= 'number' or length < 24 then
         return ring
     end

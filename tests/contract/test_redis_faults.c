@@ -520,6 +520,38 @@ static void waits_out_a_full_house(void **state)
     redis_server_remove(&own);
 }
 
+/* rights */
+
+/* A user who may not read a key must not pass for one who has spent nothing. */
+static void fails_where_it_may_not_read(void **state)
+{
+    (void)state;
+    struct redis_server own = { 0 };
+    redis_server_prepare(&own);
+    redis_server_start(&own);
+    struct weir_store *store = open_store(own.url, PATIENT_MS);
+    struct weir_spend spends[] = { contract_gcra("unread", 10, HOUR, 0),
+                                   contract_gcra("unread", 10, HOUR, 0),
+                                   contract_gcra("unread", 10, HOUR, 0) };
+    spends[1].group_length = 8;
+    spends[2].algorithm = WEIR_SLIDING_LOG;
+    for (size_t i = 0; i < COUNT_OF(spends); i++)
+        assert_true(contract_spend(store, &spends[i]).allowed);
+    redis_server_do(&own, "ACL SETUSER default -get -strlen");
+    for (size_t i = 0; i < COUNT_OF(spends); i++) {
+        struct weir_answer answer;
+        struct weir_check check = { .spends = &spends[i], .answers = &answer, .count = 1 };
+        contract_submit(store, &check);
+        assert_int_equal(check.result, WEIR_STORE_ERROR);
+        print_message("    %s\n", check.why);
+    }
+    redis_server_do(&own, "ACL SETUSER default +get +strlen");
+    for (size_t i = 0; i < COUNT_OF(spends); i++)
+        assert_int_equal(contract_spend(store, &spends[i]).remaining, 8);
+    weir_store_free(store);
+    redis_server_remove(&own);
+}
+
 /* passwords and databases */
 
 static void enters_with_a_password(void **state)
@@ -1245,6 +1277,7 @@ int main(void)
         FAULT(passes_on_what_redis_says),
         FAULT(leaves_a_server_that_was_demoted),
         FAULT(waits_out_a_full_house),
+        FAULT(fails_where_it_may_not_read),
         FAULT(enters_with_a_password),
         FAULT(keeps_databases_apart),
         FAULT(finds_a_server_by_name),
