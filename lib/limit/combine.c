@@ -15,12 +15,30 @@ static void put_slot(struct weir_buffer *key, const struct weir_policy *policy,
     weir_buffer_put_string(key, ruleset->name);
 }
 
-static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *limit)
+/* What makes the sum another one: a counter of another window counts other units, and two plans at
+ * once, or two versions of a file, would each undo what the other has written. */
+static void put_kind(struct weir_buffer *key, const struct weir_limit_rule *limit,
+                     const struct weir_limit_numbers *numbers)
+{
+    weir_buffer_put_string(key, weir_algorithm_tag(limit->algorithm));
+    if (limit->algorithm == WEIR_FIXED_WINDOW || limit->algorithm == WEIR_SLIDING_COUNTER) {
+        weir_buffer_put_char(key, '-');
+        weir_buffer_put_number(key, numbers->rate.window_us / 1000);
+        weir_buffer_put_string(key, "ms");
+    }
+    if (numbers->plan != NULL) {
+        weir_buffer_put_char(key, '@');
+        weir_buffer_put_string(key, numbers->plan);
+    }
+}
+
+static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *limit,
+                      const struct weir_limit_numbers *numbers)
 {
     weir_buffer_put_char(key, ':');
     weir_buffer_put_string(key, limit->name);
     weir_buffer_put_char(key, ':');
-    weir_buffer_put_string(key, weir_algorithm_tag(limit->algorithm));
+    put_kind(key, limit, numbers);
 }
 
 /* Writes the key of a limit that shares its subject with others of its policy: what they have in
@@ -29,25 +47,25 @@ static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *lim
  * What they have in common is the key of no limit by itself. Where the slot is the policy, two colons
  * stand in front of the subject, since no limit has an empty name, and one behind it, since the
  * subject may itself look as if a limit stood at its end. */
-static size_t put_grouped(struct weir_buffer *key, const struct weir_ruleset *ruleset,
-                          const struct weir_limit_rule *limit, struct weir_text subject)
+static size_t put_grouped(struct weir_buffer *key, const struct weir_planned *planned,
+                          const struct weir_limit_numbers *numbers, struct weir_text subject)
 {
     size_t common = key->length;
-    if (!ruleset->slot_is_identity) {
+    if (!planned->ruleset->slot_is_identity) {
         weir_buffer_put_string(key, "::");
         weir_buffer_put(key, subject);
         common = key->length + 1;
     }
-    put_limit(key, limit);
+    put_limit(key, planned->limit, numbers);
     return common;
 }
 
 /* Writes the key of a limit that stands alone. */
-static void put_alone(struct weir_buffer *key, const struct weir_ruleset *ruleset,
-                      const struct weir_limit_rule *limit, struct weir_text subject)
+static void put_alone(struct weir_buffer *key, const struct weir_planned *planned,
+                      const struct weir_limit_numbers *numbers, struct weir_text subject)
 {
-    put_limit(key, limit);
-    if (ruleset->slot_is_identity)
+    put_limit(key, planned->limit, numbers);
+    if (planned->ruleset->slot_is_identity)
         return;
     weir_buffer_put_char(key, ':');
     weir_buffer_put(key, subject);
@@ -56,16 +74,16 @@ static void put_alone(struct weir_buffer *key, const struct weir_ruleset *rulese
 /* Writes "prefix:{slot}:policy:limit:algorithm", and the subject where the slot is the policy; false:
  * it does not fit. */
 static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
-                    const struct weir_planned *planned, struct weir_text subject,
-                    struct weir_spend *spend)
+                    const struct weir_planned *planned, const struct weir_limit_numbers *numbers,
+                    struct weir_text subject, struct weir_spend *spend)
 {
     size_t before = keys->length;
     spend->key = keys->at + before;
     put_slot(keys, policy, planned->ruleset, subject);
     if (planned->limit->is_grouped)
-        spend->group_length = put_grouped(keys, planned->ruleset, planned->limit, subject) - before;
+        spend->group_length = put_grouped(keys, planned, numbers, subject) - before;
     else
-        put_alone(keys, planned->ruleset, planned->limit, subject);
+        put_alone(keys, planned, numbers, subject);
     spend->key_length = keys->length - before;
     return !keys->full;
 }
@@ -91,7 +109,8 @@ bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_rul
                                 .calendar = numbers.calendar,
                                 .max_wait_us = limit->max_wait_us,
                                 .cost = cost };
-    if (!put_key(&plan->keys, asker->policy, &planned, weir_buffer_text(&subject), &spend))
+    if (!put_key(&plan->keys, asker->policy, &planned, &numbers, weir_buffer_text(&subject),
+                 &spend))
         return false;
     plan->planned[plan->count] = planned;
     plan->spends[plan->count++] = spend;

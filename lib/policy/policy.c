@@ -67,6 +67,7 @@ static bool plan_rate(const struct weir_plan *plan, const struct weir_limit_rule
         if (found->unlimited)
             return false;
         numbers->rate = found->rate;
+        numbers->plan = plan->name;
         numbers->calendar =
             limit->plan_calendars == NULL ? NULL : limit->plan_calendars[plan->index];
         return true;
@@ -79,7 +80,7 @@ bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_p
 {
     switch (limit->source) {
     case WEIR_RATE_OWN:
-        *numbers = (struct weir_limit_numbers){ limit->rate, limit->calendar };
+        *numbers = (struct weir_limit_numbers){ limit->rate, limit->calendar, NULL };
         return true;
     case WEIR_RATE_PLAN:
         return plan != NULL && plan_rate(plan, limit, numbers);

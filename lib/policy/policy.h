@@ -99,7 +99,8 @@ struct weir_limit_rule {
 /* A limit in numbers, for one plan. */
 struct weir_limit_numbers {
     struct weir_rate rate;
-    const struct weir_calendar *calendar; /* NULL: on the clock */
+    const struct weir_calendar *calendar; /* NULL: on the clock      */
+    const char *plan;                     /* that they are of; NULL: none */
 };
 
 enum weir_failure_action { WEIR_FAIL_OPEN, WEIR_FAIL_CLOSED, WEIR_FAIL_MEMORY };

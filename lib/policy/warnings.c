@@ -225,9 +225,10 @@ static bool warn_of_windows(struct weir_policy *policy, const struct weir_rulese
         if (alone[i])
             ok = add(policy, WEIR_W_LONG_WINDOW_ALONE, path,
                      "All of the limit \"%s\" can be spent at once, and then there is nothing for "
-                     "an hour or more; add a limit of a tenth of its window or less, or give it a "
-                     "small \"burst\".",
-                     ruleset->limits[i].name);
+                     "an hour or more; add a limit of a tenth of its window or less%s.",
+                     ruleset->limits[i].name,
+                     weir_has_burst(ruleset->limits[i].algorithm) ? ", or give it a small \"burst\""
+                                                                  : "");
     }
     return ok;
 }
@@ -261,7 +262,7 @@ static bool warn_of_log(struct weir_policy *policy, const struct weir_limit_rule
     return add(policy, WEIR_W_LARGE_LOG, path,
                "The log of the limit \"%s\" keeps up to %llu entries for each key; use "
                "sliding-counter, which keeps two numbers and is near enough, or gcra, which keeps "
-               "one and is exact.",
+               "one and also bounds bursts.",
                limit->name, (unsigned long long)most);
 }
 

@@ -14,7 +14,8 @@ static const char keys_json[] =
 static const char policy_json[] =
     "{ \"store\": {\"url\": \"%s\", \"timeout\": \"5s\"}, \"secret\": \"s\", \"instances\": 2,"
     "  \"api_keys\": {\"file\": \"%s\"},"
-    "  \"plans\": {\"free\": {\"sent\": \"5/hour\"}, \"pro\": {\"sent\": \"50/hour\"}},"
+    "  \"plans\": {\"free\": {\"sent\": \"5/hour\", \"quota\": \"10/day\"},"
+    "    \"pro\": {\"sent\": \"50/hour\", \"quota\": \"20/week\"}},"
     "  \"policies\": {"
     "    \"sms\": {\"limits\": [{\"name\": \"sent\", \"by\": \"client\", \"rate\": \"plan\"}],"
     "      \"on_store_failure\": \"memory\"},"
@@ -37,6 +38,9 @@ static const char policy_json[] =
     "      \"on_store_failure\": \"closed\"},"
     "    \"road\": {\"limits\": [{\"name\": \"a\", \"by\": [\"route\", \"ip\"],"
     "      \"rate\": \"1/hour\"}]},"
+    "    \"mixed\": {\"limits\": [{\"name\": \"sent\", \"by\": \"tenant\", \"rate\": \"plan\"}]},"
+    "    \"counted\": {\"limits\": [{\"name\": \"quota\", \"by\": \"tenant\", \"rate\": \"plan\","
+    "      \"algorithm\": \"fixed-window\"}]},"
     "    \"off\": {\"limits\": [{\"name\": \"a\", \"by\": \"global\", \"rate\": \"0/hour\"}],"
     "      \"mode\": \"off\"}},"
     "  \"routes\": [{\"match\": \"POST /lines/:id\", \"policy\": \"line\"},"
@@ -59,7 +63,7 @@ static int set_up(void **state)
     assert_true(fputs(keys_json, stream) >= 0);
     assert_int_equal(fclose(stream), 0);
 
-    char text[4096];
+    char text[8192];
     int length = snprintf(text, sizeof text, policy_json, store_url, keys_file);
     struct weir_error error = WEIR_NO_ERROR;
     if (weir_policy_parse(text, (size_t)length, NULL, &policy, &error) != WEIR_OK)
@@ -404,6 +408,28 @@ static void keeps_long_routes_apart(void **state)
     assert_false(check(WEIR_SUBJECT(.policy = "road", .route = one, .ip = "192.0.2.1"), 1).allowed);
 }
 
+/* One tenant with keys of two plans: each plan holds, however they take turns. */
+static void holds_each_of_two_plans_that_share_a_tenant(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy;
+        unsigned through[2];
+    } rows[] = { { "mixed", { 5, 50 } }, { "counted", { 10, 20 } } };
+    static const char *const plans[] = { "free", "pro" };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        unsigned through[2] = { 0, 0 };
+        for (int n = 0; n < 60; n++)
+            for (size_t plan = 0; plan < 2; plan++)
+                through[plan] += check(WEIR_SUBJECT(.policy = rows[i].policy, .tenant = "acme",
+                                                    .plan = plans[plan]),
+                                       1)
+                                     .allowed;
+        assert_int_equal(through[0], rows[i].through[0]);
+        assert_int_equal(through[1], rows[i].through[1]);
+    }
+}
+
 /* errors */
 
 static void refuses_subjects_that_cannot_be_decided_as_one(void **state)
@@ -539,6 +565,7 @@ static int run(const char *url)
         TEST(decides_one_limit_of_each_of_eight_subjects),
         TEST(takes_subjects_of_a_larger_size),
         TEST(keeps_long_routes_apart),
+        TEST(holds_each_of_two_plans_that_share_a_tenant),
         TEST(refuses_subjects_that_cannot_be_decided_as_one),
         TEST(names_what_is_wrong_with_a_subject),
         TEST(applies_the_failure_rule_when_redis_is_gone),

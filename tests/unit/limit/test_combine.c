@@ -103,6 +103,18 @@ static void keeps_the_limits_of_one_client_together(void **state)
           POLICY("\"slot\":\"identity\",", LIMIT("a", "\"ip\"") "," LIMIT("b", "\"api_key\"")),
           "one",
           { "weir:{ip=192.0.2.7/32}:p:a:gcra", "weir:{api_key=one}:p:b:gcra" } },
+        /* A counter of another window, and another plan, have a sum of their own. */
+        { "windows and plans",
+          "{\"plans\":{\"free\":{\"a\":\"5/hour\",\"b\":\"5/"
+          "hour\"}},\"policies\":{\"p\":{\"limits\":["
+          "{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"plan\"},"
+          "{\"name\":\"b\",\"by\":\"ip\",\"rate\":\"plan\",\"algorithm\":\"fixed-window\"},"
+          "{\"name\":\"c\",\"by\":\"ip\",\"rate\":\"5/"
+          "minute\",\"algorithm\":\"sliding-counter\"}]}}}",
+          NULL,
+          { "weir:{ip=192.0.2.7/32}:p|:a:gcra@free",
+            "weir:{ip=192.0.2.7/32}:p|:b:fixed-3600000ms@free",
+            "weir:{ip=192.0.2.7/32}:p|:c:sliding-60000ms" } },
         /* Their subjects are the same for now, their bys are not. */
         { "different bys",
           POLICY("", LIMIT("a", "\"ip\"") "," LIMIT("b", "\"api_key|ip\"")),

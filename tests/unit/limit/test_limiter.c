@@ -286,8 +286,8 @@ static void parks_first_and_asks_once(void **state)
     assert_int_equal(by_hand_suspended, 1);
     assert_int_equal(told.asked, 1);
     assert_int_equal(bench.handled, 0);
-    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra:api_key=acme-free");
-    assert_string_equal(told.keys[1], "weir:{open}:open:daily:fixed:tenant=acme");
+    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra@free:api_key=acme-free");
+    assert_string_equal(told.keys[1], "weir:{open}:open:daily:fixed-86400000ms@free:tenant=acme");
     assert_int_equal(told.costs[0], 2);
 
     told_answer(&told);
@@ -374,7 +374,7 @@ static void shows_no_quota_to_an_address_alone(void **state)
     struct weir_request *request = ask_as("/optional", NULL);
     by_hand_run(request);
     assert_int_equal(by_hand_run(request), 200);
-    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra:ip=192.0.2.7/32");
+    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra@free:ip=192.0.2.7/32");
     assert_null(header(request, "RateLimit"));
     weir_request_end(request);
 }
@@ -427,7 +427,7 @@ static void counts_a_guess_and_goes_on_where_identity_is_optional(void **state)
     assert_int_equal(by_hand_run(request), 0);
     assert_int_equal(by_hand_run(request), 200);
     assert_int_equal(told.asked, 2);
-    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra:ip=192.0.2.7/32");
+    assert_string_equal(told.keys[0], "weir:{open}:open:burst:gcra@free:ip=192.0.2.7/32");
     weir_request_end(request);
 }
 
