@@ -108,19 +108,20 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
 
 /* the store failed */
 
-static enum weir_failure_action action_for(const struct weir_limit_state *state)
+enum weir_failure_action weir_limiter_failure_rule(const struct weir_ruleset *ruleset,
+                                                   enum weir_store_result result)
 {
-    switch (state->check.result) {
+    switch (result) {
     case WEIR_STORE_TIMEOUT:
-        return state->ruleset->on_store_failure.timeout;
+        return ruleset->on_store_failure.timeout;
     case WEIR_STORE_ERROR:
-        return state->ruleset->on_store_failure.error;
+        return ruleset->on_store_failure.error;
     case WEIR_STORE_UNAVAILABLE:
     case WEIR_STORE_CANCELLED:
     case WEIR_STORE_ANSWERED:
         break;
     }
-    return state->ruleset->on_store_failure.unavailable;
+    return ruleset->on_store_failure.unavailable;
 }
 
 static void on_memory_answer(struct weir_check *check)
@@ -256,7 +257,7 @@ static enum weir_step apply_failure(struct weir_limiter *limiter, struct weir_li
 {
     /* A policy that only watches never keeps anybody out. */
     bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
-    switch (action_for(state)) {
+    switch (weir_limiter_failure_rule(state->ruleset, state->check.result)) {
     case WEIR_FAIL_MEMORY:
         if (ask_memory(limiter, state))
             return apply_answers(limiter, state, request);

@@ -114,14 +114,6 @@ static enum weir_code refuse_store(const struct weir_check *check, struct weir_e
 
 /* the verdict */
 
-static enum weir_failure_action rule_of(const struct weir_ruleset *ruleset,
-                                        enum weir_store_result result)
-{
-    return result == WEIR_STORE_TIMEOUT ? ruleset->on_store_failure.timeout
-           : result == WEIR_STORE_ERROR ? ruleset->on_store_failure.error
-                                        : ruleset->on_store_failure.unavailable;
-}
-
 /* The strictest of the rules: closed, then memory, then open. Policies that only watch never keep
  * anybody out. */
 static enum weir_failure_action strictest_rule(const struct call *call)
@@ -129,7 +121,7 @@ static enum weir_failure_action strictest_rule(const struct call *call)
     enum weir_failure_action strictest = WEIR_FAIL_OPEN;
     for (size_t i = 0; i < call->plan->count; i++) {
         const struct weir_ruleset *ruleset = call->plan->planned[i].ruleset;
-        enum weir_failure_action rule = rule_of(ruleset, call->check.result);
+        enum weir_failure_action rule = weir_limiter_failure_rule(ruleset, call->check.result);
         if (rule == WEIR_FAIL_OPEN || weir_limiter_mode(call->limiter, ruleset) != WEIR_ENFORCE)
             continue;
         if (strictest == WEIR_FAIL_OPEN || rule == WEIR_FAIL_CLOSED)

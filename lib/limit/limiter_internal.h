@@ -78,6 +78,10 @@ bool weir_limiter_take_share(struct weir_spend *spend, unsigned instances);
 enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
                                  const struct weir_ruleset *ruleset);
 
+/* What a policy says of such a failure of the store. */
+enum weir_failure_action weir_limiter_failure_rule(const struct weir_ruleset *ruleset,
+                                                   enum weir_store_result result);
+
 /* limiter_subject.c */
 
 struct weir_subject_plan {
