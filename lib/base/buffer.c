@@ -39,28 +39,6 @@ void weir_buffer_put_number(struct weir_buffer *buffer, uint64_t number)
     weir_buffer_put(buffer, (struct weir_text){ digits + start, sizeof digits - start });
 }
 
-/* How many bytes a UTF-8 sequence at the start of `text` has; 0 if it is none (RFC 3629:
- * no overlong forms, no surrogates, nothing above U+10FFFF). */
-static size_t utf8_length(struct weir_text text)
-{
-    const unsigned char *at = (const unsigned char *)text.at;
-    size_t length = at[0] < 0x80   ? 1
-                    : at[0] < 0xC2 ? 0
-                    : at[0] < 0xE0 ? 2
-                    : at[0] < 0xF0 ? 3
-                    : at[0] < 0xF5 ? 4
-                                   : 0;
-    if (length == 0 || length > text.length)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xC0) != 0x80)
-            return 0;
-    if ((at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xED && at[1] > 0x9F)
-        || (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F))
-        return 0;
-    return length;
-}
-
 static void put_json_ascii(struct weir_buffer *buffer, char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -79,7 +57,7 @@ static void put_json_ascii(struct weir_buffer *buffer, char c)
 void weir_buffer_put_json(struct weir_buffer *buffer, struct weir_text text)
 {
     while (text.length > 0) {
-        size_t length = utf8_length(text);
+        size_t length = weir_utf8_length(text);
         if (length == 1)
             put_json_ascii(buffer, text.at[0]);
         else if (length > 1)

@@ -34,3 +34,16 @@ void weir_label(struct weir_text identifier, const uint8_t secret[WEIR_SECRET_BY
     sodium_bin2base64(label, WEIR_LABEL_CHARS + 1, digest, sizeof digest,
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
+
+void weir_random_label(char label[WEIR_LABEL_CHARS + 1])
+{
+    unsigned char bytes[16];
+    randombytes_buf(bytes, sizeof bytes);
+    sodium_bin2base64(label, WEIR_LABEL_CHARS + 1, bytes, sizeof bytes,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
+bool weir_same_label(const char *one, const char *other)
+{
+    return sodium_memcmp(one, other, WEIR_LABEL_CHARS) == 0;
+}

@@ -21,4 +21,10 @@ void weir_secret_from(struct weir_text text, uint8_t secret[WEIR_SECRET_BYTES]);
 void weir_label(struct weir_text identifier, const uint8_t secret[WEIR_SECRET_BYTES],
                 char label[WEIR_LABEL_CHARS + 1]);
 
+/* Writes 128 random bits in the same form. */
+void weir_random_label(char label[WEIR_LABEL_CHARS + 1]);
+
+/* Whether two labels are the same, in a time that tells nothing about them. */
+bool weir_same_label(const char *one, const char *other);
+
 #endif

@@ -109,3 +109,25 @@ bool weir_is_token_char(char c)
         return true;
     return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
 }
+
+size_t weir_utf8_length(struct weir_text text)
+{
+    if (text.length == 0)
+        return 0;
+    const unsigned char *at = (const unsigned char *)text.at;
+    size_t length = at[0] < 0x80   ? 1
+                    : at[0] < 0xC2 ? 0
+                    : at[0] < 0xE0 ? 2
+                    : at[0] < 0xF0 ? 3
+                    : at[0] < 0xF5 ? 4
+                                   : 0;
+    if (length == 0 || length > text.length)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+    if ((at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xED && at[1] > 0x9F)
+        || (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F))
+        return 0;
+    return length;
+}

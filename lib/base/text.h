@@ -43,4 +43,8 @@ bool weir_is_token_char(char c);
 
 char weir_fold_char(char c);
 
+/* How many bytes the UTF-8 sequence at the start of `text` has; 0 if it is none (RFC 3629: no
+ * overlong forms, no surrogates, nothing above U+10FFFF). */
+size_t weir_utf8_length(struct weir_text text);
+
 #endif
