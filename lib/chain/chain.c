@@ -258,14 +258,13 @@ uint32_t weir_chain_parked(struct weir_chain *chain)
 
 bool weir_chain_is_stopping(struct weir_chain *chain)
 {
-    pthread_mutex_lock(&chain->parking.lock);
-    bool stopping = chain->parking.stopping;
-    pthread_mutex_unlock(&chain->parking.lock);
-    return stopping;
+    return atomic_load(&chain->is_stopping);
 }
 
-static uint64_t begin_drain(struct weir_parking *parking)
+static uint64_t begin_drain(struct weir_chain *chain)
 {
+    struct weir_parking *parking = &chain->parking;
+    atomic_store(&chain->is_stopping, true);
     pthread_mutex_lock(&parking->lock);
     if (!parking->stopping) {
         parking->stopping = true;
@@ -291,7 +290,7 @@ static bool wait_idle(struct weir_chain *chain, uint64_t until_us)
 
 bool weir_chain_drain(struct weir_chain *chain, uint32_t timeout_ms)
 {
-    uint64_t grace_until_us = begin_drain(&chain->parking) + GRACE_US;
+    uint64_t grace_until_us = begin_drain(chain) + GRACE_US;
     uint64_t until_us = weir_monotonic_us() + (uint64_t)timeout_ms * 1000;
     uint64_t first_us = grace_until_us < until_us ? grace_until_us : until_us;
     if (wait_idle(chain, first_us))

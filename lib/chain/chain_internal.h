@@ -30,7 +30,8 @@ struct weir_chain {
     int wake_fd; /* -1: nobody asked for one */
     struct weir_parking parking;
     struct weir_waiting waiting;
-    atomic_uint_fast32_t under_way;
+    atomic_uint_fast32_t under_way; /* but for those that came when it was stopping already */
+    atomic_bool is_stopping;
     atomic_uint_fast32_t wakers; /* threads in weir_wake() */
     atomic_bool is_serving;      /* nothing may be added any more */
     void *app;                   /* chain/mhd.c's, owned; NULL: none */

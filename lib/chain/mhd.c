@@ -67,6 +67,15 @@ static bool can_suspend(unsigned flags)
     return (flags & MHD_ALLOW_SUSPEND_RESUME) != 0 && (flags & MHD_USE_THREAD_PER_CONNECTION) == 0;
 }
 
+/* From libmicrohttpd 1.0 on (1.0.1 is the newest) a loop over select() ends its round early where a
+ * handler suspends its connection (internal_run_from_select() goes on in the other list), and does
+ * not come back to resumed connections behind it until something else happens. */
+static bool forgets_resumed(unsigned flags)
+{
+    const unsigned others = MHD_USE_POLL | MHD_USE_EPOLL | MHD_USE_THREAD_PER_CONNECTION;
+    return (flags & others) == 0 && MHD_get_version()[0] != '0';
+}
+
 enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemon *daemon,
                                 struct weir_error *error)
 {
@@ -79,8 +88,14 @@ enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemo
                               "The daemon was started without MHD_ALLOW_SUSPEND_RESUME, so a "
                               "request that waits holds up its thread: add it to the flags of "
                               "MHD_start_daemon().");
-    if ((flags & MHD_USE_INTERNAL_POLLING_THREAD) == 0 && chain->on_wake == NULL
-        && chain->wake_fd < 0)
+    bool is_internal = (flags & MHD_USE_INTERNAL_POLLING_THREAD) != 0;
+    if (is_internal && forgets_resumed(flags))
+        return weir_error_set(error, WEIR_E_DAEMON, NULL,
+                              "The daemon calls select(), and libmicrohttpd %s then forgets "
+                              "requests that have waited: add MHD_USE_EPOLL or MHD_USE_POLL to the "
+                              "flags of MHD_start_daemon().",
+                              MHD_get_version());
+    if (!is_internal && chain->on_wake == NULL && chain->wake_fd < 0)
         return weir_error_set(error, WEIR_E_DAEMON, NULL,
                               "The daemon is polled by the program's own loop, which nothing "
                               "wakes: set on_wake in WEIR_CHAIN_OPTIONS, or poll "
@@ -88,9 +103,21 @@ enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemo
     return WEIR_OK;
 }
 
+/* MHD_quiesce_daemon() takes the listening socket out of the set of an epoll daemon, and so does the
+ * daemon's own thread when it sees that; the second of them finds it gone, and ends the program
+ * (libmicrohttpd 0.9.75 to 1.0.1). */
+static bool can_quiesce(unsigned flags)
+{
+    const unsigned racing = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD;
+    return (flags & racing) != racing;
+}
+
 bool weir_stop_daemon(struct weir_chain *chain, struct MHD_Daemon *daemon, uint32_t drain_ms)
 {
-    MHD_socket listener = MHD_quiesce_daemon(daemon);
+    /* Otherwise new connections are taken until the end, and their requests turned away. */
+    MHD_socket listener = MHD_INVALID_SOCKET;
+    if (can_quiesce(daemon_flags(daemon)))
+        listener = MHD_quiesce_daemon(daemon);
     bool answered = weir_chain_drain(chain, drain_ms);
     MHD_stop_daemon(daemon);
     if (listener != MHD_INVALID_SOCKET)
@@ -267,13 +294,22 @@ static void finish_app_reply(struct weir_request *request)
                                 .add = add_to_response,
                                 .header = find_in_response };
     request->app_response = NULL;
-    request->stage = WEIR_STAGE_SENT;
     weir_run_reply_hooks(request, &reply);
+    request->stage = WEIR_STAGE_SENT;
+}
+
+/* libmicrohttpd takes no response while a body comes in, so neither does it while one is handed on. */
+static bool is_mid_upload(const struct MHD_Connection *connection)
+{
+    return current != NULL && current->connection == connection && current->stage == WEIR_STAGE_APP
+           && weir_body_is_handed_on(current) && current->body->call == WEIR_CALL_PIECE;
 }
 
 static enum MHD_Result queue(struct MHD_Connection *connection, unsigned int status_code,
                              struct MHD_Response *response, bool is_own)
 {
+    if (is_mid_upload(connection))
+        return MHD_NO;
     enum MHD_Result queued = MHD_queue_response(connection, status_code, response);
     if (queued == MHD_YES && current != NULL && current->connection == connection) {
         current->app_response = response;
@@ -323,16 +359,57 @@ static bool queued_directly(struct weir_request *request)
     return true;
 }
 
-static enum MHD_Result serve_app(struct weir_request *request, const struct call *call)
+/* `is_queued` is set where it queued a response. */
+static enum MHD_Result call_app(struct weir_request *request, const struct call *call,
+                                bool *is_queued)
 {
     const struct weir_app *app = request->chain->app;
     request->app_knows = true;
     enum MHD_Result result = app->handler(app->handler_cls, connection_of(request), call->url,
                                           request->method, call->version, call->upload_data,
                                           call->upload_data_size, &request->app_con_cls);
-    if (request->app_response != NULL || queued_directly(request))
+    *is_queued = request->app_response != NULL || queued_directly(request);
+    if (*is_queued)
         finish_app_reply(request);
     return result;
+}
+
+/* The application suspended its connection, and will be called again as it was before. */
+static bool is_suspended(const struct weir_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
+    return info != NULL && info->suspended == MHD_YES;
+}
+
+/* The chain has taken the body in, and libmicrohttpd makes its final call: now the application gets
+ * all the calls that it would have seen. One that makes no progress gets its call again when
+ * libmicrohttpd repeats its own, which it does at once, or after a resume. */
+static enum MHD_Result hand_on(struct weir_request *request, const struct call *call)
+{
+    struct weir_body *body = request->body;
+    bool goes_on = true;
+    while (goes_on) {
+        struct weir_text offer = weir_body_offer(body);
+        size_t left = offer.length;
+        const struct call made = { call->url, call->version, offer.at, &left };
+        bool is_queued = false;
+        enum MHD_Result result = call_app(request, &made, &is_queued);
+        if (result != MHD_YES || is_queued)
+            return result;
+        bool waits = is_suspended(request);
+        if (waits && body->call == WEIR_CALL_FIRST)
+            return MHD_YES; /* the first call is made again after it */
+        goes_on = weir_body_advance(body, left < offer.length ? left : offer.length) && !waits;
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result serve_app(struct weir_request *request, const struct call *call)
+{
+    bool is_queued;
+    return weir_body_is_handed_on(request) ? hand_on(request, call)
+                                           : call_app(request, call, &is_queued);
 }
 
 static bool refuses_body(const struct weir_request *request)
@@ -362,6 +439,17 @@ static enum MHD_Result serve_reply(struct weir_request *request, const struct ca
     return send_reply(request);
 }
 
+/* A loop of the program's own is told to come back at once, for those that this round leaves out. A
+ * daemon that calls select() itself cannot be told, so weir_chain_check() refuses it. */
+static void mend_round(const struct weir_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_DAEMON);
+    unsigned flags = info == NULL ? 0 : daemon_flags(info->daemon);
+    if ((flags & MHD_USE_INTERNAL_POLLING_THREAD) == 0 && forgets_resumed(flags))
+        weir_chain_tell_loop(request->chain);
+}
+
 static enum MHD_Result serve_chain(struct weir_request *request, const struct call *call)
 {
     enum weir_run run = weir_run(request);
@@ -372,6 +460,7 @@ static enum MHD_Result serve_chain(struct weir_request *request, const struct ca
 
     switch (run) {
     case WEIR_RUN_WAIT:
+        mend_round(request);
         return MHD_YES;
     case WEIR_RUN_GONE:
         return MHD_NO;
@@ -402,9 +491,13 @@ static bool take_upload(struct weir_request *request, const struct call *call)
         request->body_stage = WEIR_BODY_WHOLE;
         return false;
     }
-    bool taken = weir_request_take_body(request, call->upload_data, *call->upload_data_size);
+    bool is_taken = weir_request_take_body(request, call->upload_data, *call->upload_data_size);
+    /* What a link that answers it itself has to wait for is asked at once. This piece is offered again
+     * afterwards, so that libmicrohttpd calls even if the client sends no more. */
+    if (!is_taken && request->error == NULL)
+        return false;
     *call->upload_data_size = 0;
-    if (!taken) {
+    if (!is_taken) {
         weir_run_error(request);
         request->stage = WEIR_STAGE_REPLY;
     }

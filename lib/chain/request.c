@@ -29,7 +29,9 @@ struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_byte
     request->magic = WEIR_REQUEST_MAGIC;
     request->chain = chain;
     request->in_first_call = true;
-    atomic_fetch_add(&chain->under_way, 1);
+    request->is_late = request->is_drained = atomic_load(&chain->is_stopping);
+    if (!request->is_late)
+        atomic_fetch_add(&chain->under_way, 1);
     return request;
 }
 
@@ -69,10 +71,12 @@ void weir_request_end(struct weir_request *request)
     }
     release_notes(request);
     free_pieces(request);
-    free(request->body);
+    weir_body_finish(request->body);
+    bool is_late = request->is_late;
     request->magic = 0;
     free(request);
-    count_as_ended(chain);
+    if (!is_late)
+        count_as_ended(chain);
 }
 
 /* memory */
@@ -198,68 +202,6 @@ const struct sockaddr *weir_request_peer(const struct weir_request *request)
 bool weir_request_has_body(const struct weir_request *request)
 {
     return request->facts.has_body;
-}
-
-/* the body */
-
-/* The Content-Length; 0 where there is none, or none that can be read. */
-static uint64_t announced_length(const struct weir_request *request)
-{
-    uint64_t length = 0;
-    struct weir_text value = weir_facts_header(&request->facts, WEIR_TEXT("Content-Length"));
-    weir_text_to_number(weir_text_trim(value), &length);
-    return length;
-}
-
-static void refuse_body(struct weir_request *request)
-{
-    weir_request_fail(request, WEIR_E_BODY, "The body is longer than the %zu bytes that are taken.",
-                      request->body_max);
-}
-
-bool weir_request_body(struct weir_request *request, size_t max_bytes, const char **bytes,
-                       size_t *length)
-{
-    if (request->body_stage == WEIR_BODY_UNASKED && request->facts.has_body) {
-        request->body_stage = WEIR_BODY_ASKED;
-        request->body_max = max_bytes;
-        if (announced_length(request) > max_bytes)
-            refuse_body(request);
-    }
-    if (request->body_stage == WEIR_BODY_ASKED)
-        return false;
-    *bytes = request->body == NULL ? "" : request->body;
-    *length = request->body_length;
-    return true;
-}
-
-static bool grow_body(struct weir_request *request, size_t wanted)
-{
-    if (wanted <= request->body_size)
-        return true;
-    size_t size = wanted < 1024 ? 1024 : wanted * 2;
-    char *body = realloc(request->body, size);
-    if (body == NULL)
-        return false;
-    request->body = body;
-    request->body_size = size;
-    return true;
-}
-
-bool weir_request_take_body(struct weir_request *request, const char *bytes, size_t length)
-{
-    if (length > request->body_max - request->body_length) {
-        refuse_body(request);
-        return false;
-    }
-    if (!grow_body(request, request->body_length + length + 1)) {
-        weir_request_fail_memory(request);
-        return false;
-    }
-    memcpy(request->body + request->body_length, bytes, length);
-    request->body_length += length;
-    request->body[request->body_length] = '\0';
-    return true;
 }
 
 /* notes */

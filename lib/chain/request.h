@@ -7,6 +7,7 @@
 #include <weir/chain.h>
 #include <weir/identity.h>
 
+#include "chain/body.h"
 #include "identity/identity.h"
 #include "policy/pattern.h"
 #include "request/facts.h"
@@ -53,8 +54,6 @@ enum weir_stage {
     WEIR_STAGE_SENT   /* a reply is queued                               */
 };
 
-enum weir_body_stage { WEIR_BODY_UNASKED, WEIR_BODY_ASKED, WEIR_BODY_WHOLE };
-
 struct weir_note {
     struct weir_note *next;
     const char *name;
@@ -81,14 +80,17 @@ struct weir_request {
 
     bool in_first_call;     /* the server has not been told to go on to the body or the end */
     bool is_parked;         /* guarded by the parking lock                                  */
-    bool is_drained;        /* woken because the server stops; likewise                     */
+    bool is_drained;        /* woken because the server stops, or late; likewise            */
+    bool is_late;           /* it came when the server was stopping: a drain does not wait  */
     bool is_gone;           /* woken because its client hung up; likewise                   */
     bool may_wait;          /* a link's on_request runs, and has not parked yet             */
     bool has_asked_to_wait; /* it was parked in this step                                   */
     bool blocks;            /* cannot be suspended: its thread waits on `woken`             */
     bool app_knows;         /* its handler or its URI log callback has been called          */
     bool app_response_is_own;
-    bool is_refused; /* a limiter has built the reply                                        */
+    bool is_refused;      /* a limiter has built the reply                                        */
+    bool is_limited;      /* a limiter would have refused it, and leaves that to the application  */
+    unsigned char result; /* enum weir_result: what weir_outcome() said; 0: nothing */
     pthread_cond_t *woken; /* on the stack of the thread that waits, while it does; likewise */
 
     size_t index; /* of the link that runs now, or runs next */
@@ -102,11 +104,8 @@ struct weir_request {
 
     enum weir_body_stage body_stage;
     unsigned app_status;
-    size_t body_max;
-    char *body; /* owned; grows */
-    size_t body_length;
-    size_t body_size;
-    size_t swallowed; /* bytes of a body that nobody wants */
+    struct weir_body *body; /* from when it is asked for; NULL: nobody did, or there is none */
+    size_t swallowed;       /* bytes of a body that nobody wants                             */
 
     void *app_con_cls;
     void *app_response; /* queued by the application in this call */
@@ -139,8 +138,5 @@ const char *weir_request_copy(struct weir_request *request, struct weir_text tex
 
 /* Fills facts.path from facts.target. */
 bool weir_request_normalise(struct weir_request *request);
-
-/* Takes a piece of the body; false: above what was asked for, or memory ran out (the error says). */
-bool weir_request_take_body(struct weir_request *request, const char *bytes, size_t length);
 
 #endif

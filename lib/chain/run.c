@@ -77,6 +77,8 @@ static void reply_error(struct weir_request *request)
     case WEIR_E_STOPPING:
         weir_reply_problem(request, 503, NULL, "The server is stopping.");
         weir_reply_line(request, "Retry-After", "1");
+        /* The next request of this client would be cut off, or turned away again. */
+        weir_reply_line(request, "Connection", "close");
         break;
     case WEIR_E_BODY:
         weir_reply_problem(request, 413, NULL, request->error->text);
@@ -152,7 +154,7 @@ static enum weir_run wait(struct weir_request *request, const struct weir_link *
         request->has_asked_to_wait = false;
         return WEIR_RUN_WAIT;
     }
-    if (request->error != NULL && request->error->code == WEIR_E_BODY)
+    if (request->error != NULL) /* of a body that is too long, or for which there is no memory */
         return weir_run_error(request);
     if (request->body_stage == WEIR_BODY_ASKED)
         return WEIR_RUN_BODY;
@@ -209,6 +211,8 @@ enum weir_run weir_run(struct weir_request *request)
     const struct weir_chain *chain = request->chain;
     if (request->is_drained) {
         request->is_drained = false;
+        if (request->is_late)
+            request->index--; /* no link has failed: all of them may answer the error */
         weir_request_fail(request, WEIR_E_STOPPING, "The server is stopping.");
         return weir_run_error(request);
     }

@@ -167,7 +167,7 @@ static const struct {
     unsigned pool;
 } modes[] = {
     [EPOLL] = { "internal epoll", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
-    [SELECT] = { "internal select", MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
+    [SELECT] = { "internal select", SELECT_LOOP | MHD_ALLOW_SUSPEND_RESUME, 0 },
     [POLL] = { "internal poll", MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
     [POOL] = { "a pool", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 3 },
     [THREADS] = { "a thread for each connection",
@@ -586,6 +586,83 @@ static void load_it(struct site *site)
     assert_int_equal(atomic_load(&handled), 800);
 }
 
+static void *stop_in_a_thread(void *self)
+{
+    struct site *site = self;
+    return stop_site(site) ? site : NULL;
+}
+
+static void check_farewell(int fd, const struct reply *reply)
+{
+    assert_int_equal(reply->status, 503);
+    assert_string_equal(reply_header(reply, "Retry-After"), "1");
+    assert_string_equal(reply_header(reply, "Connection"), "close");
+    assert_true(client_sees_end(fd));
+    close(fd);
+}
+
+static void expect_farewell(int fd, const char *request)
+{
+    struct reply reply;
+    client_send_text(fd, request);
+    client_read(fd, false, &reply);
+    check_farewell(fd, &reply);
+}
+
+static void ask_until_it_stops(int fd)
+{
+    struct reply reply = { .status = 200 };
+    while (reply.status == 200) {
+        client_send_text(fd, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
+        client_read(fd, false, &reply);
+    }
+    check_farewell(fd, &reply);
+}
+
+static bool two_have_entered(struct site *site)
+{
+    (void)site;
+    return atomic_load(&entered) == 2;
+}
+
+/* An upload that takes its time holds the stop up; who comes later does not. */
+static void stop_with_latecomers(enum mode mode)
+{
+    print_message("    %s\n", modes[mode].name);
+    struct site site;
+    start_site(&site, mode);
+    int slow = client_connect(site.port), kept = client_connect(site.port);
+    expect_hello(kept);
+    client_send_text(slow, "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
+    wait_until(two_have_entered, &site);
+
+    pthread_t stopper;
+    assert_int_equal(pthread_create(&stopper, NULL, stop_in_a_thread, &site), 0);
+    ask_until_it_stops(kept);
+    if ((modes[mode].flags & MHD_USE_EPOLL) != 0) {
+        expect_farewell(client_connect(site.port), "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
+        expect_farewell(client_connect(site.port), "POST /echo HTTP/1.1\r\nHost: t\r\n"
+                                                   "Content-Length: 4\r\n\r\nab");
+    }
+
+    struct reply reply;
+    client_send_text(slow, "cd");
+    client_read(slow, false, &reply);
+    assert_string_equal(reply.body, "4 d");
+    void *answered = NULL;
+    pthread_join(stopper, &answered);
+    assert_non_null(answered);
+    assert_int_equal(atomic_load(&ended), atomic_load(&entered));
+    close(slow);
+}
+
+static void turns_away_who_comes_while_it_stops(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(modes); i++)
+        stop_with_latecomers((enum mode)i);
+}
+
 static void loses_no_wake_up_under_load(void **state)
 {
     (void)state;
@@ -619,6 +696,7 @@ int main(void)
         cmocka_unit_test(asks_for_a_body_only_after_the_decision),
         cmocka_unit_test(survives_clients_that_vanish),
         cmocka_unit_test(answers_the_parked_before_it_stops),
+        cmocka_unit_test(turns_away_who_comes_while_it_stops),
         cmocka_unit_test(loses_no_wake_up_under_load),
     };
     return cmocka_run_group_tests(tests, start_waker, stop_waker);

@@ -162,7 +162,7 @@ static const struct {
     unsigned pool;
 } modes[] = {
     [EPOLL] = { "internal epoll", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
-    [SELECT] = { "internal select", MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
+    [SELECT] = { "internal select", SELECT_LOOP | MHD_ALLOW_SUSPEND_RESUME, 0 },
     [POLL] = { "internal poll", MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
     [POOL] = { "a pool", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 3 },
     [THREADS] = { "a thread for each connection",

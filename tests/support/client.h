@@ -6,6 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Flags of a daemon that calls select() in a thread of its own; poll() from libmicrohttpd 1.0 on,
+ * which forgets resumed connections in select() (docs/threads.md). */
+#define SELECT_LOOP                                                                                \
+    (MHD_USE_INTERNAL_POLLING_THREAD | (MHD_VERSION < 0x01000000 ? 0 : MHD_USE_POLL))
+
 struct reply {
     unsigned status; /* 0: the connection ended before a whole reply */
     char head[4096]; /* status line and header lines                 */

@@ -111,9 +111,10 @@ WEIR_API void *weir_request_slot(struct weir_request *request, const void *self)
 WEIR_API const struct weir_error *weir_request_error(const struct weir_request *request);
 
 /* Begins to drain: from now on no request is parked, and those that are, are woken and answered
- * 503 (their error is WEIR_E_STOPPING). Then waits until no request is under way, at most
- * `timeout_ms`, and returns whether that is so. With 0 it does not wait: a program that runs
- * libmicrohttpd in its own loop calls it again after each round. Any thread but libmicrohttpd's. */
+ * 503 (their error is WEIR_E_STOPPING), as are all that come later. Then waits until no request is
+ * under way that was so before, at most `timeout_ms`, and returns whether that is so. With 0 it does
+ * not wait: a program that runs libmicrohttpd in its own loop calls it again after each round. Any
+ * thread but libmicrohttpd's. */
 WEIR_API bool weir_chain_drain(struct weir_chain *chain, uint32_t timeout_ms);
 
 /* Requests that are parked now. Any thread. */

@@ -44,8 +44,10 @@ WEIR_API void *weir_uri_log(void *chain, const char *uri, struct MHD_Connection 
 WEIR_API enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemon *daemon,
                                          struct weir_error *error);
 
-/* Quiesces, drains for at most `drain_ms`, stops the daemon, and closes the listening socket.
- * For daemons with threads of their own. Returns whether all requests were answered. */
+/* Drains for at most `drain_ms`, stops the daemon, and closes the listening socket; meanwhile requests
+ * that come are answered 503, and where libmicrohttpd can be quiesced no connection is taken. Do not
+ * call MHD_quiesce_daemon() before it. For daemons with threads of their own. Returns whether all
+ * requests that had begun before were answered. */
 WEIR_API bool weir_stop_daemon(struct weir_chain *chain, struct MHD_Daemon *daemon,
                                uint32_t drain_ms);
 

@@ -43,11 +43,26 @@ WEIR_API const struct sockaddr *weir_request_peer(const struct weir_request *req
 /* True if the client announced a body (Content-Length above 0, or chunked). */
 WEIR_API bool weir_request_has_body(const struct weir_request *request);
 
-/* The whole body, for handlers of the chain (not of a wrapped application, which gets its own
- * uploads). On the first call it is not there yet: false, and the handler returns WEIR_WAIT, to be
+/* The whole body, for links of the chain; a wrapped application gets it afterwards, in the calls that
+ * it would have seen. On the first call it is not there yet: false, and the handler returns WEIR_WAIT, to be
  * called again when it is. A body above `max_bytes` is answered 413 by the chain itself. */
 WEIR_API bool weir_request_body(struct weir_request *request, size_t max_bytes, const char **bytes,
                                 size_t *length);
+
+enum weir_field {
+    WEIR_FIELD_WAIT,   /* the body is not there yet: return WEIR_WAIT, to be called again */
+    WEIR_FIELD_FOUND,  /* it may be empty                                                 */
+    WEIR_FIELD_ABSENT, /* not in the body, or null                                        */
+    WEIR_FIELD_BROKEN, /* the body is not what it says, or can be read in two ways: 400   */
+    WEIR_FIELD_FOREIGN /* the body is of another kind: 415                                */
+};
+
+/* A field of the body, decoded and with a NUL behind it, but otherwise as it was sent: of a form, of
+ * a multipart form, or of a JSON object ("user.name" is a member of the member "user"). It is read as
+ * limits by "field:NAME" read it, so that what was counted is what is found here; docs/identity.md
+ * says what is broken. Asks for a body of at most 16 KiB, unless it has been asked for. */
+WEIR_API enum weir_field weir_request_field(struct weir_request *request, const char *name,
+                                            const char **value, size_t *length);
 
 /* notes that travel with a request */
 

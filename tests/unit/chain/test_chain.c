@@ -393,6 +393,39 @@ static void answers_503_to_who_is_parked_when_it_drains(void **state)
     weir_chain_free(chain);
 }
 
+static enum weir_step answer_stopping(void *self, struct weir_request *request,
+                                      const struct weir_error *why)
+{
+    (void)self;
+    assert_int_equal(why->code, WEIR_E_STOPPING);
+    weir_reply_text(request, 503, "later");
+    return WEIR_DONE;
+}
+
+/* A drain that waited for them as well might never end. */
+static void turns_away_who_comes_while_it_drains(void **state)
+{
+    (void)state;
+    for (int has_words = 0; has_words < 2; has_words++) {
+        struct weir_chain *chain = new_chain();
+        weir_chain_use(chain, WEIR_MIDDLEWARE(.self = NAMED("a"), .on_request = park_once,
+                                              .on_error = has_words ? answer_stopping : NULL));
+        struct weir_request *before = by_hand_request(chain, "GET", "/");
+        assert_false(weir_chain_drain(chain, 0));
+
+        struct weir_request *late = by_hand_request(chain, "GET", "/");
+        assert_replied(late, 503);
+        assert_int_equal(late->reply.body_length == strlen("later"), has_words);
+        if (!has_words)
+            assert_string_equal(weir_reply_header(&late->reply, "Connection"), "close");
+        weir_request_end(before);
+        assert_true(weir_chain_drain(chain, 0));
+        weir_request_end(late);
+        assert_true(weir_chain_drain(chain, 0));
+        weir_chain_free(chain);
+    }
+}
+
 /* bodies */
 
 static enum weir_step take_body(void *self, struct weir_request *request)
@@ -442,6 +475,95 @@ static void answers_413_to_a_body_that_is_too_long(void **state)
     assert_int_equal(request->reply.status, 413);
     weir_request_end(request);
     weir_chain_free(chain);
+}
+
+static enum weir_step tell_field(void *self, struct weir_request *request)
+{
+    static const char *const words[] = { "wait", "found", "absent", "broken", "foreign" };
+    const char *value = "-";
+    size_t length = 1;
+    enum weir_field found = weir_request_field(request, self, &value, &length);
+    if (found == WEIR_FIELD_WAIT)
+        return WEIR_WAIT;
+    assert_int_equal(strlen(value), length);
+    tell(words[found], value);
+    weir_reply_text(request, 200, "told");
+    return WEIR_DONE;
+}
+
+static void finds_fields_of_a_body(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type; /* NULL: there is no body */
+        const char *body;
+        const char *story;
+    } rows[] = {
+        { "application/x-www-form-urlencoded", "a=1&name=+Ann%21", "found: Ann! " },
+        { "application/json", "{\"name\": 42}", "found:42 " },
+        { "application/json", "{\"name\": \"\"}", "found: " },
+        { "multipart/form-data; boundary=b",
+          "--b\r\nContent-Disposition: form-data; name=name\r\n\r\nAnn\r\n--b--", "found:Ann " },
+        { "application/json", "{\"Name\": 42}", "absent:- " },
+        { "application/json", "", "absent:- " },
+        { NULL, "", "absent:- " },
+        { "application/json", "{\"name\": []}", "broken:- " },
+        { "text/plain", "name=Ann", "foreign:- " },
+    };
+    struct weir_chain *chain = new_chain();
+    weir_chain_post(chain, "/", tell_field, NAMED("name"));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s %s\n", rows[i].type == NULL ? "" : rows[i].type, rows[i].body);
+        struct weir_request *request = by_hand_request(chain, "POST", "/");
+        story[0] = '\0';
+        if (rows[i].type != NULL) {
+            by_hand_header(request, "Content-Type", rows[i].type);
+            request->facts.has_body = true;
+            assert_int_equal(weir_run(request), WEIR_RUN_BODY);
+            if (rows[i].body[0] != '\0')
+                assert_true(weir_request_take_body(request, rows[i].body, strlen(rows[i].body)));
+            request->body_stage = WEIR_BODY_WHOLE;
+        }
+        assert_replied(request, 200);
+        assert_string_equal(story, rows[i].story);
+        weir_request_end(request);
+    }
+    struct weir_request *request = by_hand_request(chain, "POST", "/");
+    request->facts.has_body = true;
+    by_hand_header(request, "Content-Length", "16385");
+    assert_replied(request, 413);
+    weir_request_end(request);
+    weir_chain_free(chain);
+}
+
+/* The pieces that a wrapped application is to be offered, and how many bytes it leaves of each. */
+static void hands_a_body_on_in_the_pieces_it_came_in(void **state)
+{
+    (void)state;
+    static const char bytes[] = "abcdef";
+    uint32_t ends[] = { 1, 4, 6 };
+    struct weir_body body = {
+        .bytes = (char *)(uintptr_t)bytes, .length = 6, .ends = ends, .end_count = COUNT_OF(ends)
+    };
+    static const struct {
+        const char *offer; /* NULL: the first call, or the last */
+        size_t left;
+        bool goes_on;
+    } calls[] = { { NULL, 0, true },  { "a", 0, true },   { "bcd", 3, false },
+                  { "bcd", 2, true }, { "cd", 0, true },  { "ef", 1, true },
+                  { "f", 0, true },   { NULL, 0, false }, { NULL, 0, false } };
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        struct weir_text offer = weir_body_offer(&body);
+        assert_true(weir_text_equal(offer, weir_text_from(calls[i].offer)));
+        assert_int_equal(offer.at == NULL, calls[i].offer == NULL);
+        assert_int_equal(weir_body_advance(&body, calls[i].left), calls[i].goes_on);
+    }
+    struct weir_body empty = { .length = 0 };
+    assert_null(weir_body_offer(&empty).at);
+    assert_true(weir_body_advance(&empty, 0));
+    assert_int_equal(empty.call, WEIR_CALL_LAST);
+    assert_null(weir_body_offer(&empty).at);
+    assert_false(weir_body_advance(&empty, 0));
 }
 
 static void replies_to_a_request_without_body_in_the_next_call(void **state)
@@ -707,8 +829,11 @@ int main(void)
         TEST(calls_the_same_link_again_after_a_wake),
         TEST(gives_no_ticket_past_the_cap),
         TEST(answers_503_to_who_is_parked_when_it_drains),
+        TEST(turns_away_who_comes_while_it_drains),
         TEST(hands_a_whole_body_to_a_handler),
         TEST(answers_413_to_a_body_that_is_too_long),
+        TEST(finds_fields_of_a_body),
+        TEST(hands_a_body_on_in_the_pieces_it_came_in),
         TEST(replies_to_a_request_without_body_in_the_next_call),
         TEST(releases_every_note_once),
         TEST(gives_each_link_memory_of_its_own),
