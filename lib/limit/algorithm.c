@@ -5,6 +5,7 @@
 #include "limit/fixed_window.h"
 #include "limit/gcra.h"
 #include "limit/leaky_bucket.h"
+#include "limit/penalty.h"
 #include "limit/sliding_counter.h"
 #include "limit/token_bucket.h"
 
@@ -27,13 +28,14 @@ uint64_t weir_capacity(const struct weir_spend *spend)
     case WEIR_FIXED_WINDOW:
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     return rate->limit;
 }
 
 /* In one piece a leaky bucket takes what never finds the bucket so full one by one. */
-static bool is_possible(const struct weir_spend *spend)
+bool weir_is_possible(const struct weir_spend *spend)
 {
     const struct weir_rate *rate = &spend->rate;
     uint64_t most = spend->algorithm == WEIR_LEAKY_BUCKET && rate->limit > 0 ? rate->burst
@@ -49,7 +51,7 @@ struct weir_state weir_state_blocked(uint64_t until_us)
 struct weir_answer weir_answer_blocked(const struct weir_spend *spend, uint64_t left_us)
 {
     struct weir_answer answer = { .allowed = spend->cost == 0,
-                                  .impossible = !is_possible(spend),
+                                  .impossible = !weir_is_possible(spend),
                                   .reset_us = left_us };
     if (!answer.allowed && !answer.impossible)
         answer.retry_us = left_us;
@@ -97,6 +99,7 @@ static struct weir_decision_step decide(const struct weir_spend *spend, struct w
     case WEIR_SLIDING_COUNTER:
         return weir_sliding_counter_decide(&spend->rate, state, now_us, spend->cost);
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     /* Not reached with a spend without fault: refused, to be on the safe side. */
@@ -140,6 +143,7 @@ static struct weir_decision_step settle(const struct weir_spend *spend, struct w
     case WEIR_SLIDING_COUNTER:
         return weir_sliding_counter_settle(spend, state, now_us);
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     return (struct weir_decision_step){ .state = state };
@@ -175,6 +179,7 @@ static bool algorithm_exists(enum weir_algorithm algorithm)
     case WEIR_FIXED_WINDOW:
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         return true;
     }
     return false;
@@ -217,6 +222,10 @@ static const char *spend_fault(const struct weir_spend *spend)
 {
     if (!algorithm_exists(spend->algorithm))
         return "an algorithm that this version does not have";
+    if (spend->algorithm == WEIR_PENALTY) {
+        const char *fault = weir_penalty_fault(spend->penalty);
+        return fault != NULL ? fault : key_fault(spend);
+    }
     if (!rate_is_whole(&spend->rate))
         return "a rate that weir_rate_make() did not make";
     if (spend->calendar != NULL && (spend->algorithm != WEIR_FIXED_WINDOW || spend->from_first))
@@ -224,6 +233,19 @@ static const char *spend_fault(const struct weir_spend *spend)
     if (spend->max_wait_us > WEIR_BURST_MAX_US)
         return "a wait of more than 71 years";
     return key_fault(spend);
+}
+
+/* A penalty rests on what the limit in front of it says. */
+static const char *order_fault(const struct weir_check *check, size_t index)
+{
+    const struct weir_spend *spend = &check->spends[index];
+    if (spend->algorithm != WEIR_PENALTY)
+        return NULL;
+    if (index == 0 || check->spends[index - 1].algorithm == WEIR_PENALTY)
+        return "a penalty that stands behind no limit";
+    if (check->operation == WEIR_SPEND && spend->cost != check->spends[index - 1].cost)
+        return "a penalty of another cost than its limit";
+    return NULL;
 }
 
 static const char *settlement_fault(const struct weir_spend *spend)
@@ -265,6 +287,8 @@ const char *weir_check_fault(const struct weir_check *check)
 
     for (size_t i = 0; fault == NULL && i < check->count; i++) {
         fault = spend_fault(&check->spends[i]);
+        if (fault == NULL)
+            fault = order_fault(check, i);
         if (fault == NULL && check->operation == WEIR_SETTLE)
             fault = settlement_fault(&check->spends[i]);
         /* Each would be decided as if the other were not there. */
@@ -290,6 +314,8 @@ const char *weir_algorithm_tag(enum weir_algorithm algorithm)
         return "sliding";
     case WEIR_SLIDING_LOG:
         return "log";
+    case WEIR_PENALTY:
+        return "penalty";
     }
     return "?";
 }

@@ -12,6 +12,8 @@
  *   leaky bucket    first: the next free moment of the queue; low: the rest in 1/parts µs
  *   fixed window    first: the window's start; low: units used in it
  *   sliding counter first: the window's start; low: units used in it; high: in the one before
+ *   penalty         first: the end of the last ban, or the last violation if it brought none; low:
+ *                   violations so far
  *
  * A sliding log keeps more, in a struct weir_ring. */
 struct weir_state {
@@ -33,7 +35,7 @@ struct weir_decision_step {
     uint64_t expires_us;     /* when the state stops to matter; 0: nothing to keep    */
 };
 
-/* Decides `spend`, without fault and no sliding log, for a key in `state` at `now_us` (of the
+/* Decides `spend`, without fault and neither a sliding log nor a penalty, for a key in `state` at `now_us` (of the
  * store's clock). Thread-safe: pure. */
 struct weir_decision_step weir_decide(const struct weir_spend *spend, struct weir_state state,
                                       uint64_t now_us);
@@ -53,9 +55,13 @@ struct weir_answer weir_answer_blocked(const struct weir_spend *spend, uint64_t 
 
 /* What keeps a store from carrying out this check, as a text for check->why, or NULL: no limits or
  * too many, an algorithm that does not exist, a key of a length it may not have or that stands there
- * twice, a rate that weir_rate_make() would not make as far as a division or a table cares, a time
- * to settle or to block that no clock has. Thread-safe: pure. */
+ * twice, a rate that weir_rate_make() would not make as far as a division or a table cares, a penalty
+ * that cannot be or stands behind no limit, a time to settle or to block that no clock has. Thread-safe:
+ * pure. */
 const char *weir_check_fault(const struct weir_check *check);
+
+/* Whether the cost ever fits. Pure. */
+bool weir_is_possible(const struct weir_spend *spend);
 
 /* The short name that is part of every key, so that another algorithm starts afresh. */
 const char *weir_algorithm_tag(enum weir_algorithm algorithm);

@@ -103,6 +103,7 @@ static uint64_t filling_us(const struct weir_limiter *limiter, const struct weir
     case WEIR_FIXED_WINDOW:
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     return spend->rate.window_us;

@@ -84,6 +84,7 @@ static uint64_t span_us(const struct weir_spend *spend, uint64_t units)
     case WEIR_FIXED_WINDOW:
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     return 0; /* a window ends when it ends */

@@ -43,6 +43,8 @@ const char *weir_algorithm_word(enum weir_algorithm algorithm)
         return "sliding-counter";
     case WEIR_SLIDING_LOG:
         return "sliding-log";
+    case WEIR_PENALTY:
+        return "penalty";
     }
     return "?";
 }

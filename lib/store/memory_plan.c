@@ -1,5 +1,7 @@
 #include "store/memory_plan.h"
 
+#include "limit/penalty.h"
+
 /* finding */
 
 /* What means nothing to this algorithm, since it stands under a key that another one had, counts as
@@ -14,8 +16,9 @@ static void part_find(const struct weir_memory_plan *plan, struct weir_memory_pa
     part->state = (struct weir_state){ 0 };
     if (part->ring == NULL)
         part->state = (struct weir_state){ part->entry.first, part->entry.low, part->entry.high };
-    bool is_blocked = part->state.high == WEIR_HIGH_BLOCKED && plan->now_us < part->state.first;
-    part->uses_ring = spend->algorithm == WEIR_SLIDING_LOG && spend->rate.limit > 0 && !is_blocked;
+    part->is_blocked = part->state.high == WEIR_HIGH_BLOCKED && plan->now_us < part->state.first;
+    part->uses_ring =
+        spend->algorithm == WEIR_SLIDING_LOG && spend->rate.limit > 0 && !part->is_blocked;
 }
 
 /* deciding */
@@ -32,10 +35,36 @@ static void part_decide(struct weir_memory_part *part, const struct weir_spend *
     }
 }
 
-/* Whether the part has been given up because of another one. */
+/* A refusal that is not to be logged is a refusal all the same. */
+static void give_up_logging(struct weir_memory_part *part, uint64_t now_us)
+{
+    struct weir_spend spend = *part->spend;
+    spend.logs_refusals = false;
+    part_decide(part, &spend, now_us);
+}
+
+/* Decides a penalty by what its limit, the part before it, has decided. During a ban nothing else
+ * changes. */
+static void part_punish(struct weir_memory_part *part, struct weir_memory_part *limit,
+                        uint64_t now_us)
+{
+    enum weir_attempt attempt = weir_attempt_of(limit->spend, &limit->answer, limit->is_blocked);
+    part->step = weir_penalty_decide(part->spend, part->state, now_us, attempt);
+    part->answer = part->step.answer;
+    if (limit->spend->logs_refusals && weir_penalty_bans(part->spend, part->state, now_us))
+        give_up_logging(limit, now_us);
+}
+
+static bool is_penalty(const struct weir_memory_part *part)
+{
+    return part->spend->algorithm == WEIR_PENALTY;
+}
+
+/* Whether the part has been given up because of another one. A penalty takes nothing, and what it
+ * counts it counts because of the refusal. */
 static bool is_taken_back(const struct weir_memory_plan *plan, const struct weir_memory_part *part)
 {
-    return !plan->allowed && part->answer.allowed;
+    return !plan->allowed && part->answer.allowed && !is_penalty(part);
 }
 
 /* Where another limit refused, a limit has only been looked at, and says what it holds. */
@@ -58,7 +87,10 @@ static void plan_decide(struct weir_memory_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         struct weir_memory_part *part = &plan->parts[i];
         part_find(plan, part);
-        part_decide(part, part->spend, plan->now_us);
+        if (is_penalty(part))
+            part_punish(part, part - 1, plan->now_us);
+        else
+            part_decide(part, part->spend, plan->now_us);
         plan->allowed = plan->allowed && part->answer.allowed;
     }
     if (!plan->allowed)
@@ -114,14 +146,6 @@ static void take_fresh(struct weir_memory_plan *plan, struct weir_memory_part *p
     part->ring_step.drops = 0;
 }
 
-/* A refusal that cannot be logged is a refusal all the same. */
-static void give_up_logging(struct weir_memory_part *part, uint64_t now_us)
-{
-    struct weir_spend spend = *part->spend;
-    spend.logs_refusals = false;
-    part_decide(part, &spend, now_us);
-}
-
 /* False: there are no places for what was let through. */
 static bool part_prepare(struct weir_memory_plan *plan, struct weir_memory_part *part)
 {
@@ -154,11 +178,19 @@ static bool plan_prepare(struct weir_memory_plan *plan)
 
 /* keeping */
 
+/* A ban refuses. Violations that are merely remembered are what anybody can heap up. */
+static enum weir_standing standing_of_penalty(const struct weir_memory_part *part)
+{
+    return part->answer.reset_us > 0 ? WEIR_REFUSES : WEIR_USED_UP;
+}
+
 /* A look and a cost that never fits say nothing about it. */
 static enum weir_standing standing_after(const struct weir_memory_plan *plan,
                                          const struct weir_memory_part *part)
 {
     const struct weir_answer *answer = &part->answer;
+    if (is_penalty(part))
+        return standing_of_penalty(part);
     if (answer->impossible || part->spend->cost == 0 || is_taken_back(plan, part))
         return (enum weir_standing)part->entry.standing;
     if (!answer->allowed)
@@ -266,6 +298,8 @@ void weir_memory_plan_block(struct weir_memory_plan *plan, uint64_t block_us)
 {
     const struct weir_state blocked = weir_state_blocked(plan->now_us + block_us);
     for (size_t i = 0; i < plan->count; i++) {
+        if (is_penalty(&plan->parts[i]))
+            continue;
         struct weir_memory_entry entry = { .hash = plan->parts[i].hash,
                                            .first = blocked.first,
                                            .low = blocked.low,

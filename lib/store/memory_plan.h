@@ -12,6 +12,7 @@ struct weir_memory_part {
     struct weir_memory_entry entry; /* as it is kept now; expires_ms 0: there is none       */
     struct weir_state state;        /* of it, as far as it means something to the algorithm */
     struct weir_ring *ring;         /* likewise; NULL: there is none                        */
+    bool is_blocked;                /* by an operation, which refuses before all else       */
     bool uses_ring;                 /* decides by the ring, and else by the state           */
     struct weir_answer answer;
     struct weir_decision_step step;

@@ -14,10 +14,6 @@
 
 #define TIMEOUT_DEFAULT_MS 20
 
-/* A program that starts waits so long for a name to be resolved, so that its first requests find
- * their store; after that it goes on without. */
-#define START_WAIT_MS 1000
-
 /* the store's type */
 
 static bool redis_ready(void *self)
@@ -26,16 +22,9 @@ static bool redis_ready(void *self)
     return atomic_load_explicit(&redis->pending.accepts, memory_order_relaxed);
 }
 
-static void redis_submit(void *self, struct weir_check *check)
+void weir_redis_enter(struct weir_redis *redis, struct weir_check *check, uint64_t deadline_us)
 {
-    struct weir_redis *redis = self;
-    memset(check->store, 0, sizeof check->store);
-    const char *fault = weir_redis_fault(check);
-    if (fault != NULL) {
-        weir_redis_end(check, WEIR_STORE_ERROR, fault);
-        return;
-    }
-    switch (weir_pending_enter(&redis->pending, check, weir_monotonic_us() + redis->timeout_us)) {
+    switch (weir_pending_enter(&redis->pending, check, deadline_us)) {
     case WEIR_PENDING_MUST_WAKE:
         weir_redis_wake(redis);
         return;
@@ -50,32 +39,48 @@ static void redis_submit(void *self, struct weir_check *check)
     }
 }
 
-static void redis_cancel(void *self, struct weir_check *check)
+static void redis_submit(void *self, struct weir_check *check)
 {
     struct weir_redis *redis = self;
+    memset(check->store, 0, sizeof check->store);
+    const char *fault = weir_redis_fault(check);
+    if (fault != NULL)
+        weir_redis_end(check, WEIR_STORE_ERROR, fault);
+    else if (redis->topology->submit == NULL || !redis->topology->submit(redis, check))
+        weir_redis_enter(redis, check, weir_monotonic_us() + redis->timeout_us);
+}
+
+void weir_redis_cancel(struct weir_redis *redis, struct weir_check *check)
+{
     bool is_own = pthread_equal(pthread_self(), redis->thread) != 0;
     if (weir_pending_cancel(&redis->pending, check, is_own))
         weir_redis_end(check, WEIR_STORE_CANCELLED, "cancelled");
 }
 
-static void redis_state(void *self, struct weir_store_state *state)
+static void redis_cancel(void *self, struct weir_check *check)
 {
     struct weir_redis *redis = self;
-    state->answering = redis_ready(redis);
-    if (state->answering)
-        return;
-    pthread_mutex_lock(&redis->why_mutex);
-    memcpy(state->why, redis->why, sizeof state->why);
-    pthread_mutex_unlock(&redis->why_mutex);
+    if (redis->topology->cancel == NULL || !redis->topology->cancel(redis, check))
+        weir_redis_cancel(redis, check);
+}
+
+static void redis_state(void *self, struct weir_store_state *state)
+{
+    weir_redis_read_health(self, state);
 }
 
 /* making and freeing */
 
 static void release(struct weir_redis *redis)
 {
+    if (redis->topology != NULL && redis->topology->finish != NULL)
+        redis->topology->finish(redis);
+    while (redis->link_count > 0)
+        weir_link_free(redis->links[redis->link_count - 1]);
+    weir_redis_tls_free(redis->tls);
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
-    pthread_mutex_destroy(&redis->why_mutex);
+    pthread_mutex_destroy(&redis->health_mutex);
     weir_pending_finish(&redis->pending);
     weir_redis_url_forget(&redis->url);
     weir_redis_scripts_finish(&redis->scripts);
@@ -85,13 +90,15 @@ static void release(struct weir_redis *redis)
 static void redis_free(void *self)
 {
     struct weir_redis *redis = self;
+    if (redis->topology->close != NULL)
+        redis->topology->close(redis);
     if (weir_pending_stop(&redis->pending))
         weir_redis_wake(redis);
     pthread_join(redis->thread, NULL);
     release(redis);
 }
 
-static const struct weir_store_type redis_type = {
+const struct weir_store_type weir_redis_type = {
     .size = sizeof(struct weir_store_type),
     .name = "redis",
     .ready = redis_ready,
@@ -129,14 +136,14 @@ static struct weir_redis *allocate(void)
     if (redis == NULL)
         return NULL;
     redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (redis->wake_fd < 0 || pthread_mutex_init(&redis->why_mutex, NULL) != 0) {
+    if (redis->wake_fd < 0 || pthread_mutex_init(&redis->health_mutex, NULL) != 0) {
         if (redis->wake_fd >= 0)
             close(redis->wake_fd);
         free(redis);
         return NULL;
     }
     if (!weir_pending_init(&redis->pending)) {
-        pthread_mutex_destroy(&redis->why_mutex);
+        pthread_mutex_destroy(&redis->health_mutex);
         close(redis->wake_fd);
         free(redis);
         return NULL;
@@ -144,9 +151,25 @@ static struct weir_redis *allocate(void)
     return redis;
 }
 
-static void set_up(struct weir_redis *redis, const struct weir_redis_url *url,
-                   const struct weir_store_options *options, const struct weir_clock *clock)
+static const struct weir_redis_topology_type *topology_of(const struct weir_redis_url *url)
 {
+    switch (url->topology) {
+    case WEIR_REDIS_SINGLE:
+        return &weir_redis_single;
+    case WEIR_REDIS_SENTINEL:
+        return &weir_redis_sentinel;
+    case WEIR_REDIS_CLUSTER:
+        return &weir_redis_cluster;
+    }
+    return &weir_redis_single;
+}
+
+static void set_up(struct weir_redis *redis, const struct weir_redis_url *url,
+                   const struct weir_store_options *options, const struct weir_clock *clock,
+                   struct weir_redis_voice *voice, bool is_silent)
+{
+    redis->voice = voice;
+    redis->is_silent = is_silent;
     redis->url = *url;
     redis->log = options->log;
     redis->timeout_us =
@@ -155,28 +178,31 @@ static void set_up(struct weir_redis *redis, const struct weir_redis_url *url,
         redis->test_clock = *clock;
         redis->scripts.clock = WEIR_REDIS_CLOCK_OF_TEST;
     }
-    weir_breaker_init(&redis->breaker, seed());
+    redis->seed = seed();
+    redis->health.breaker = WEIR_BREAKER_STARTING;
+    redis->topology = topology_of(url);
 }
 
-static enum weir_code make(const struct weir_redis_url *url,
-                           const struct weir_store_options *options, const struct weir_clock *clock,
-                           struct weir_store **store, struct weir_error *error)
+enum weir_code weir_redis_new(const struct weir_redis_url *url,
+                              const struct weir_store_options *options,
+                              const struct weir_clock *clock, struct weir_redis_voice *voice,
+                              bool is_silent, struct weir_redis **redis, struct weir_error *error)
 {
-    struct weir_redis *redis = allocate();
-    if (redis == NULL)
+    struct weir_redis *made = allocate();
+    if (made == NULL)
         return weir_error_set(error, WEIR_E_SYSTEM, NULL,
                               "The Redis store lacks memory or descriptors.");
-    set_up(redis, url, options, clock);
-    struct weir_store *made = NULL;
-    enum weir_code code = weir_store_new(&redis_type, redis, &made, error);
-    if (code != WEIR_OK || !start_thread(redis)) {
-        free(made);
-        release(redis);
-        return weir_error_set(error, WEIR_E_SYSTEM, NULL, "The Redis store's thread cannot start.");
-    }
-    weir_pending_wait_for_start(&redis->pending, START_WAIT_MS);
-    *store = made;
-    return WEIR_OK;
+    set_up(made, url, options, clock, voice, is_silent);
+    enum weir_code code = weir_redis_tls_new(&made->url, options, &made->tls, error);
+    if (code == WEIR_OK)
+        code = made->topology->make(made, error);
+    if (code == WEIR_OK && !start_thread(made))
+        code = weir_error_set(error, WEIR_E_SYSTEM, NULL, "The Redis store's thread cannot start.");
+    if (code != WEIR_OK)
+        release(made);
+    else
+        *redis = made;
+    return code;
 }
 
 enum weir_code weir_store_new_redis_by(const char *url, const struct weir_store_options *options,
@@ -192,7 +218,7 @@ enum weir_code weir_store_new_redis_by(const char *url, const struct weir_store_
     code = weir_redis_url_read(url, &where, error);
     if (code != WEIR_OK)
         return code;
-    code = make(&where, &ours, clock, store, error);
+    code = weir_redis_lanes_new(&where, &ours, clock, store, error);
     weir_redis_url_forget(&where);
     return code;
 }

@@ -1,14 +1,11 @@
-/* The thread of a Redis store: it alone has the connection, and it ends every check. */
-#include "store/redis_internal.h"
-
+/* The thread of a Redis store: it alone has the links, and it ends every check. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "store/redis_internal.h"
 
 void weir_redis_wake(struct weir_redis *redis)
 {
@@ -28,6 +25,15 @@ void weir_redis_end(struct weir_check *check, enum weir_store_result result, con
     check->done(check);
 }
 
+void weir_redis_end_row(struct weir_redis *redis, const struct weir_redis_commands *row,
+                        enum weir_store_result result, const char *why)
+{
+    struct weir_redis_command command;
+    size_t at = row->first;
+    while (weir_pending_take_from(&redis->pending, row, &at, &command))
+        weir_redis_end(command.check, result, why);
+}
+
 static void end_all(struct weir_redis *redis, enum weir_store_result result, const char *why)
 {
     struct weir_check *check;
@@ -35,123 +41,57 @@ static void end_all(struct weir_redis *redis, enum weir_store_result result, con
         weir_redis_end(check, result, why);
 }
 
-/* what the log says: a line for each change */
-
-static bool set_why(struct weir_redis *redis, const char *why)
-{
-    pthread_mutex_lock(&redis->why_mutex);
-    bool is_new = strcmp(redis->why, why) != 0;
-    snprintf(redis->why, sizeof redis->why, "%s", why);
-    pthread_mutex_unlock(&redis->why_mutex);
-    return is_new;
-}
-
-static void report_down(struct weir_redis *redis, const char *why, uint64_t now_us)
-{
-    bool is_new = set_why(redis, why);
-    /* While it is down the reasons come and go; what Redis itself says is worth a line more. */
-    if (redis->is_reported && !(is_new && redis->was_refused))
-        return;
-    if (!redis->is_reported)
-        redis->reported_at_us = now_us;
-    redis->is_reported = true;
-    weir_log_line(&redis->log, WEIR_WARNING,
-                  "Redis at %s is not answering (%s); policies' on_store_failure applies.",
-                  redis->url.shown, why);
-}
-
-static void report_up(struct weir_redis *redis)
-{
-    redis->was_unfit = false;
-    set_why(redis, "");
-    if (!redis->is_reported)
-        return;
-    redis->is_reported = false;
-    uint64_t tenths = (weir_monotonic_us() - redis->reported_at_us) / 100000;
-    weir_log_line(&redis->log, WEIR_INFO,
-                  "Redis at %s answers again after %" PRIu64 ".%" PRIu64 " s.", redis->url.shown,
-                  tenths / 10, tenths % 10);
-}
-
-/* how the connection fares */
-
-void weir_redis_on_open(struct weir_redis *redis)
-{
-    weir_breaker_succeeded(&redis->breaker);
-    weir_pending_accept(&redis->pending, true);
-    if (!redis->was_unfit)
-        report_up(redis);
-}
-
-void weir_redis_on_answer(struct weir_redis *redis)
-{
-    weir_breaker_answered(&redis->breaker);
-    if (redis->was_unfit)
-        report_up(redis);
-}
-
-/* From here on checks fail at once. */
-static void go_down(struct weir_redis *redis, const char *why, uint64_t now_us)
-{
-    weir_pending_accept(&redis->pending, false);
-    end_all(redis, WEIR_STORE_UNAVAILABLE, why);
-    report_down(redis, why, now_us);
-}
-
-static void try_if_due(struct weir_redis *redis, uint64_t now_us)
-{
-    if (!weir_breaker_is_due(&redis->breaker, now_us))
-        return;
-    weir_breaker_try(&redis->breaker);
-    if (weir_redis_resolve(redis) && weir_redis_connect(redis, now_us))
-        return;
-    weir_breaker_failed(&redis->breaker, now_us);
-    report_down(redis, redis->lost_why, now_us);
-}
-
-static void give_up_try(struct weir_redis *redis, uint64_t now_us)
-{
-    bool tries = redis->stage != WEIR_REDIS_APART && redis->stage != WEIR_REDIS_OPEN;
-    if (!tries || now_us < redis->stage_until_us)
-        return;
-    weir_redis_lose(redis, redis->stage == WEIR_REDIS_PINGING ? "it answers too slowly"
-                                                              : "no answer within 1 s");
-}
-
 static void end_late(struct weir_redis *redis, uint64_t now_us)
 {
-    char why[40];
-    snprintf(why, sizeof why, "no answer within %" PRIu64 " ms", redis->timeout_us / 1000);
-    struct weir_check *check;
-    while ((check = weir_pending_take_late(&redis->pending, now_us)) != NULL) {
-        weir_redis_end(check, WEIR_STORE_TIMEOUT, why);
-        if (!weir_breaker_timed_out(&redis->breaker))
-            continue;
-        if (redis->stage == WEIR_REDIS_OPEN)
-            weir_redis_lose(redis, "5 timeouts");
-        else
-            go_down(redis, "5 timeouts", now_us);
-        return;
+    struct weir_redis_command late;
+    while (weir_pending_take_late(&redis->pending, now_us, &late)) {
+        char why[40];
+        snprintf(why, sizeof why, "no answer within %" PRIu64 " ms", redis->timeout_us / 1000);
+        weir_redis_end(late.check, WEIR_STORE_TIMEOUT, why);
+        if (late.link != WEIR_REDIS_NO_LINK)
+            weir_link_on_timeout(redis->links[late.link], now_us);
     }
 }
 
-/* The connection was lost: the next address is tried, or after a while the first one again. */
-static void settle(struct weir_redis *redis, uint64_t now_us)
-{
-    if (!redis->was_lost)
-        return;
-    bool was_open = redis->stage == WEIR_REDIS_OPEN;
-    if (was_open)
-        go_down(redis, redis->lost_why, now_us);
-    weir_pending_forget(&redis->pending);
-    weir_redis_close(redis);
+/* handing checks out */
 
-    redis->address_at++;
-    if (!was_open && weir_redis_connect(redis, now_us))
+void weir_redis_send(struct weir_redis *redis, struct weir_redis_link *link,
+                     const struct weir_redis_command *command)
+{
+    bool is_sent = link != NULL
+                       ? weir_link_give(link, command)
+                       : weir_pending_put(&redis->pending, &redis->pending.unsent, command);
+    if (is_sent)
         return;
-    weir_breaker_failed(&redis->breaker, now_us);
-    if (!was_open)
-        go_down(redis, redis->lost_why, now_us);
+    weir_pending_take_held(&redis->pending);
+    weir_redis_end(command->check, WEIR_STORE_UNAVAILABLE, "too many checks wait already");
+}
+
+bool weir_redis_send_again(struct weir_redis *redis, struct weir_redis_link *link,
+                           struct weir_redis_command *command)
+{
+    if (command->repeats == WEIR_REDIS_REPEATS_MAX)
+        return false;
+    command->repeats++;
+    weir_pending_put_back(&redis->pending, command->check);
+    weir_redis_send(redis, link, command);
+    return true;
+}
+
+static void hand_out(struct weir_redis *redis)
+{
+    struct weir_redis_command command;
+    while (weir_pending_lift(&redis->pending, &redis->pending.unsent, &command)) {
+        const char *why = "";
+        struct weir_redis_link *link = redis->topology->route(redis, command.check, &why);
+        if (link != NULL) {
+            weir_redis_send(redis, link, &command);
+            continue;
+        }
+        weir_pending_take_held(&redis->pending);
+        weir_redis_end(command.check, WEIR_STORE_UNAVAILABLE,
+                       why[0] != '\0' ? why : "not connected");
+    }
 }
 
 /* waiting */
@@ -161,91 +101,115 @@ static uint64_t earlier(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-static uint64_t until(uint64_t time_us, uint64_t now_us)
-{
-    return time_us > now_us ? time_us - now_us : 0;
-}
-
 /* The longest that may be waited for news; 0: there is something to do. */
 static uint64_t wait_us(struct weir_redis *redis)
 {
     uint64_t now_us = weir_monotonic_us();
     uint64_t left_us;
-    bool is_open = redis->stage == WEIR_REDIS_OPEN;
-    if (!weir_pending_sleep(&redis->pending, is_open, now_us, &left_us))
+    if (!weir_pending_sleep(&redis->pending, now_us, &left_us))
         return 0;
-    if (redis->was_lost)
-        return 0;
-    if (redis->breaker.state == WEIR_BREAKER_OPEN)
-        return earlier(left_us, until(redis->breaker.try_at_us, now_us));
-    return is_open ? left_us : earlier(left_us, until(redis->stage_until_us, now_us));
+    uint64_t due_us = redis->tick_at_us;
+    for (size_t i = 0; i < redis->link_count; i++)
+        if (redis->links[i] != NULL)
+            due_us = earlier(due_us, weir_link_due_us(redis->links[i]));
+    if (due_us == UINT64_MAX)
+        return left_us;
+    return earlier(left_us, due_us > now_us ? due_us - now_us : 0);
 }
 
-static short events_of(const struct weir_redis *redis)
+/* What is polled: the eventfd, and the socket of each link that has one. */
+struct sources {
+    struct pollfd polled[1 + WEIR_REDIS_LINKS_MAX];
+    struct weir_redis_link *links[1 + WEIR_REDIS_LINKS_MAX];
+    nfds_t count;
+};
+
+static void gather(struct sources *sources, const struct weir_redis *redis)
 {
-    if (redis->stage == WEIR_REDIS_CONNECTING)
-        return POLLOUT;
-    return redis->has_output ? POLLIN | POLLOUT : POLLIN;
+    sources->polled[0] = (struct pollfd){ .fd = redis->wake_fd, .events = POLLIN };
+    sources->count = 1;
+    for (size_t i = 0; i < redis->link_count; i++) {
+        struct weir_redis_link *link = redis->links[i];
+        if (link == NULL || link->context == NULL)
+            continue;
+        sources->links[sources->count] = link;
+        sources->polled[sources->count++] =
+            (struct pollfd){ .fd = link->context->fd, .events = weir_link_events(link) };
+    }
 }
 
-static void on_events(struct weir_redis *redis, short events)
-{
-    uint64_t now_us = weir_monotonic_us();
-    const short trouble = POLLERR | POLLHUP;
-    /* Reading goes first: what came in time must not be found late. */
-    if (redis->stage != WEIR_REDIS_CONNECTING && (events & (POLLIN | trouble)) != 0)
-        weir_redis_on_readable(redis, now_us);
-    else if ((events & (POLLOUT | trouble)) != 0)
-        weir_redis_on_writable(redis, now_us);
-}
-
+/* Links come and go between rounds only, so those that were polled are still there. */
 static void wait_for_news(struct weir_redis *redis)
 {
-    struct pollfd sources[2] = {
-        { .fd = redis->wake_fd, .events = POLLIN },
-        { .fd = redis->context == NULL ? -1 : redis->context->fd, .events = events_of(redis) },
-    };
+    struct sources sources;
+    gather(&sources, redis);
     uint64_t left_us = wait_us(redis);
     const struct timespec left = { .tv_sec = (time_t)(left_us / 1000000),
                                    .tv_nsec = (long)(left_us % 1000000) * 1000 };
-    if (ppoll(sources, 2, left_us == UINT64_MAX ? NULL : &left, NULL) <= 0)
+    if (ppoll(sources.polled, sources.count, left_us == UINT64_MAX ? NULL : &left, NULL) <= 0)
         return;
-    if (sources[0].revents != 0) {
+    if (sources.polled[0].revents != 0) {
         uint64_t count;
         ssize_t got = read(redis->wake_fd, &count, sizeof count);
         (void)got;
     }
-    if (sources[1].revents != 0)
-        on_events(redis, sources[1].revents);
+    uint64_t now_us = weir_monotonic_us();
+    for (nfds_t i = 1; i < sources.count; i++)
+        if (sources.polled[i].revents != 0)
+            weir_link_on_events(sources.links[i], sources.polled[i].revents, now_us);
 }
 
-/* The first try: checks may come and wait for it as soon as the name is known. */
-static void start(struct weir_redis *redis)
+/* the thread */
+
+static void for_each(struct weir_redis *redis, void (*act)(struct weir_redis_link *, uint64_t),
+                     uint64_t now_us)
 {
-    uint64_t now_us = weir_monotonic_us();
-    bool is_known = weir_redis_resolve(redis);
-    if (is_known && weir_redis_connect(redis, now_us)) {
-        weir_pending_accept(&redis->pending, true);
-        return;
-    }
-    weir_breaker_failed(&redis->breaker, now_us);
-    go_down(redis, redis->lost_why, now_us);
+    for (size_t i = 0; i < redis->link_count; i++)
+        if (redis->links[i] != NULL)
+            act(redis->links[i], now_us);
+}
+
+static void write_to(struct weir_redis_link *link, uint64_t now_us)
+{
+    (void)now_us;
+    weir_link_write(link);
+}
+
+static void ask_for_advice(struct weir_redis_link *link, uint64_t now_us)
+{
+    (void)now_us;
+    if (link->role == WEIR_LINK_CHECKS && link->stage == WEIR_LINK_OPEN && !link->was_lost)
+        weir_redis_advice_ask(link);
+}
+
+static void do_round(struct weir_redis *redis, uint64_t now_us)
+{
+    redis->tick_at_us =
+        redis->topology->tick != NULL ? redis->topology->tick(redis, now_us) : UINT64_MAX;
+    for_each(redis, weir_link_tend, now_us);
+    end_late(redis, now_us);
+    for_each(redis, ask_for_advice, now_us);
+    hand_out(redis);
+    for_each(redis, write_to, now_us);
+    for_each(redis, weir_link_settle, now_us);
+}
+
+static void free_links(struct weir_redis *redis)
+{
+    while (redis->link_count > 0)
+        weir_link_free(redis->links[redis->link_count - 1]);
 }
 
 void *weir_redis_run(void *self)
 {
     struct weir_redis *redis = self;
-    start(redis);
+    if (redis->topology->start != NULL)
+        redis->topology->start(redis, weir_monotonic_us());
     while (!weir_pending_stops(&redis->pending)) {
-        uint64_t now_us = weir_monotonic_us();
-        try_if_due(redis, now_us);
-        give_up_try(redis, now_us);
-        end_late(redis, now_us);
-        weir_redis_send(redis);
-        settle(redis, now_us);
+        do_round(redis, weir_monotonic_us());
         wait_for_news(redis);
     }
     end_all(redis, WEIR_STORE_CANCELLED, "the store is closing");
-    weir_redis_close(redis);
+    free_links(redis);
     return NULL;
 }

@@ -2,14 +2,13 @@
 
 #include <time.h>
 
-/* What check->store holds while a check is pending. */
-enum { NEXT, PREVIOUS, PLACE, DEADLINE };
-
-/* In PLACE: NULL for a check that is not pending, this for one that was not sent, else its slot. */
-static struct weir_check *not_sent;
-
-/* In a slot whose command serves no check. */
-static struct weir_check own;
+/* In a check's PLACE stands where it is in its row; NULL: it is not pending. */
+enum {
+    NEXT = WEIR_CHECK_NEXT,
+    PREVIOUS = WEIR_CHECK_PREVIOUS,
+    PLACE = WEIR_CHECK_PLACE,
+    DEADLINE = WEIR_CHECK_DEADLINE
+};
 
 static struct weir_check *next_of(const struct weir_check *check)
 {
@@ -59,12 +58,8 @@ static void take_out(struct weir_pending *pending, struct weir_check *check)
         pending->last = previous;
     else
         next->store[PREVIOUS] = previous;
-    if (pending->unsent == check)
-        pending->unsent = next;
-
-    struct weir_check **slot = check->store[PLACE];
-    if (slot != &not_sent)
-        *slot = NULL;
+    struct weir_redis_command *place = check->store[PLACE];
+    place->check = NULL;
     check->store[PLACE] = NULL;
     pending->count--;
 }
@@ -87,16 +82,18 @@ static struct weir_check *take(struct weir_pending *pending, struct weir_check *
     return check;
 }
 
-static size_t next_slot(struct weir_pending *pending)
+/* Lifts the first check of a row that is not done. */
+static bool lift(struct weir_pending *pending, struct weir_redis_commands *row)
 {
-    return (pending->slot_first + pending->slots_taken++) % WEIR_REDIS_IN_FLIGHT_MAX;
-}
-
-static void give_slot(struct weir_pending *pending, struct weir_check *check)
-{
-    size_t slot = next_slot(pending);
-    pending->slots[slot] = check;
-    check->store[PLACE] = &pending->slots[slot];
+    while (row->first != row->end) {
+        const struct weir_redis_command *command = weir_commands_at(row, row->first++);
+        if (command->check == NULL)
+            continue;
+        pending->aside = *command;
+        command->check->store[PLACE] = &pending->aside;
+        return true;
+    }
+    return false;
 }
 
 bool weir_pending_init(struct weir_pending *pending)
@@ -107,38 +104,53 @@ bool weir_pending_init(struct weir_pending *pending)
         pthread_mutex_destroy(&pending->mutex);
         return false;
     }
+    weir_commands_init(&pending->unsent, WEIR_REDIS_PENDING_MAX, WEIR_REDIS_NO_LINK, true);
     atomic_init(&pending->accepts, false);
     return true;
 }
 
 void weir_pending_finish(struct weir_pending *pending)
 {
+    weir_commands_finish(&pending->unsent);
     pthread_cond_destroy(&pending->moved);
     pthread_mutex_destroy(&pending->mutex);
 }
 
 /* for any thread */
 
+/* Nearly always the last one: deadlines come in order, but for those that a caller sets. */
+static struct weir_check *first_after(const struct weir_pending *pending, uint64_t deadline_us)
+{
+    struct weir_check *next = NULL;
+    struct weir_check *previous = pending->last;
+    while (previous != NULL && left_of(previous, deadline_us) > 0) {
+        next = previous;
+        previous = previous->store[PREVIOUS];
+    }
+    return next;
+}
+
+static enum weir_pending_entry enter(struct weir_pending *pending, struct weir_check *check,
+                                     uint64_t deadline_us)
+{
+    if (!pending->accepts)
+        return WEIR_PENDING_CLOSED;
+    if (pending->count == WEIR_REDIS_PENDING_MAX || !weir_commands_make_room(&pending->unsent))
+        return WEIR_PENDING_FULL;
+    check->store[DEADLINE] = (void *)(uintptr_t)deadline_us;
+    link_before(pending, check, first_after(pending, deadline_us));
+    weir_commands_push(&pending->unsent, &(const struct weir_redis_command){ .check = check });
+    bool must_wake = pending->sleeps;
+    pending->sleeps = false;
+    return must_wake ? WEIR_PENDING_MUST_WAKE : WEIR_PENDING_ENTERED;
+}
+
 enum weir_pending_entry weir_pending_enter(struct weir_pending *pending, struct weir_check *check,
                                            uint64_t deadline_us)
 {
-    enum weir_pending_entry entry = WEIR_PENDING_ENTERED;
     check->store[PLACE] = NULL;
     pthread_mutex_lock(&pending->mutex);
-    if (!pending->accepts) {
-        entry = WEIR_PENDING_CLOSED;
-    } else if (pending->count == WEIR_REDIS_PENDING_MAX) {
-        entry = WEIR_PENDING_FULL;
-    } else {
-        check->store[PLACE] = &not_sent;
-        check->store[DEADLINE] = (void *)(uintptr_t)deadline_us;
-        link_before(pending, check, NULL);
-        if (pending->unsent == NULL)
-            pending->unsent = check;
-        if (pending->sleeps)
-            entry = WEIR_PENDING_MUST_WAKE;
-        pending->sleeps = false;
-    }
+    enum weir_pending_entry entry = enter(pending, check, deadline_us);
     pthread_mutex_unlock(&pending->mutex);
     return entry;
 }
@@ -200,13 +212,16 @@ void weir_pending_accept(struct weir_pending *pending, bool accepts)
     pthread_mutex_unlock(&pending->mutex);
 }
 
-struct weir_check *weir_pending_take_late(struct weir_pending *pending, uint64_t now_us)
+bool weir_pending_take_late(struct weir_pending *pending, uint64_t now_us,
+                            struct weir_redis_command *late)
 {
     pthread_mutex_lock(&pending->mutex);
     bool is_due = pending->first != NULL && left_of(pending->first, now_us) == 0;
-    struct weir_check *check = take(pending, is_due ? pending->first : NULL);
+    if (is_due)
+        *late = *(const struct weir_redis_command *)pending->first->store[PLACE];
+    take(pending, is_due ? pending->first : NULL);
     pthread_mutex_unlock(&pending->mutex);
-    return check;
+    return is_due;
 }
 
 struct weir_check *weir_pending_take_any(struct weir_pending *pending)
@@ -217,77 +232,119 @@ struct weir_check *weir_pending_take_any(struct weir_pending *pending)
     return check;
 }
 
-struct weir_check *weir_pending_send(struct weir_pending *pending)
+bool weir_pending_take_from(struct weir_pending *pending, const struct weir_redis_commands *row,
+                            size_t *at, struct weir_redis_command *taken)
 {
     pthread_mutex_lock(&pending->mutex);
-    bool has_room = pending->slots_taken < WEIR_REDIS_IN_FLIGHT_MAX;
-    struct weir_check *check = has_room ? pending->unsent : NULL;
-    hold(pending, check);
-    if (check != NULL) {
-        pending->unsent = next_of(check);
-        give_slot(pending, check);
-    }
+    taken->check = NULL;
+    while (taken->check == NULL && *at != row->end)
+        *taken = *weir_commands_at(row, (*at)++);
+    take(pending, taken->check);
     pthread_mutex_unlock(&pending->mutex);
-    return check;
+    return taken->check != NULL;
 }
 
-bool weir_pending_send_own(struct weir_pending *pending)
+void weir_pending_take_held(struct weir_pending *pending)
 {
     pthread_mutex_lock(&pending->mutex);
-    bool has_room = pending->slots_taken < WEIR_REDIS_IN_FLIGHT_MAX;
-    if (has_room)
-        pending->slots[next_slot(pending)] = &own;
+    take_out(pending, pending->held);
     pthread_mutex_unlock(&pending->mutex);
-    return has_room;
 }
 
-enum weir_pending_reply weir_pending_take_replied(struct weir_pending *pending,
-                                                  struct weir_check **check)
+bool weir_pending_lift(struct weir_pending *pending, struct weir_redis_commands *row,
+                       struct weir_redis_command *lifted)
 {
     pthread_mutex_lock(&pending->mutex);
-    enum weir_pending_reply reply = WEIR_PENDING_TO_NONE;
-    *check = NULL;
-    if (pending->slots_taken > 0) {
-        struct weir_check *found = pending->slots[pending->slot_first];
-        reply = found == &own ? WEIR_PENDING_TO_OWN : WEIR_PENDING_TO_CHECK;
-        *check = take(pending, found == &own ? NULL : found);
-        pending->slot_first = (pending->slot_first + 1) % WEIR_REDIS_IN_FLIGHT_MAX;
-        pending->slots_taken--;
-    }
+    bool is_there = lift(pending, row);
+    hold(pending, is_there ? pending->aside.check : NULL);
+    *lifted = pending->aside;
     pthread_mutex_unlock(&pending->mutex);
-    return reply;
+    return is_there;
 }
 
-void weir_pending_send_again(struct weir_pending *pending, struct weir_check *check)
+void weir_pending_put_back(struct weir_pending *pending, struct weir_check *check)
 {
     pthread_mutex_lock(&pending->mutex);
     /* Its deadline is about the oldest of all, so the search is short. */
     struct weir_check *next = pending->first;
-    while (next != NULL && next != pending->unsent
-           && left_of(next, (uintptr_t)check->store[DEADLINE]) == 0)
+    while (next != NULL && left_of(next, (uintptr_t)check->store[DEADLINE]) == 0)
         next = next_of(next);
     link_before(pending, check, next);
-    give_slot(pending, check);
+    check->store[PLACE] = &pending->aside;
     hold(pending, check);
     pthread_mutex_unlock(&pending->mutex);
 }
 
-void weir_pending_forget(struct weir_pending *pending)
+bool weir_pending_put(struct weir_pending *pending, struct weir_redis_commands *row,
+                      const struct weir_redis_command *command)
+{
+    /* A link's rows are the thread's own, and nobody else touches a check that is held, so the mutex
+     * is only needed where other threads may look: in `unsent`, or when places move. */
+    bool is_alone = row != &pending->unsent && weir_commands_count(row) < row->capacity;
+    if (!is_alone)
+        pthread_mutex_lock(&pending->mutex);
+    bool has_room = weir_commands_make_room(row);
+    if (has_room)
+        weir_commands_push(row, command);
+    if (!is_alone)
+        pthread_mutex_unlock(&pending->mutex);
+    return has_room;
+}
+
+struct weir_redis_command *weir_pending_move(struct weir_pending *pending,
+                                             struct weir_redis_commands *from,
+                                             struct weir_redis_commands *to)
+{
+    pthread_mutex_lock(&pending->mutex);
+    bool is_there = weir_commands_make_room(to) && lift(pending, from);
+    if (is_there)
+        weir_commands_push(to, &pending->aside);
+    hold(pending, is_there ? pending->aside.check : NULL);
+    pthread_mutex_unlock(&pending->mutex);
+    return is_there ? weir_commands_at(to, to->end - 1) : NULL;
+}
+
+/* A check that went behind "ASKING" has two replies, of which the first says nothing. */
+static struct weir_redis_command next_replied(struct weir_redis_commands *under_way)
+{
+    struct weir_redis_command *oldest = weir_commands_at(under_way, under_way->first);
+    struct weir_redis_command replied = *oldest;
+    if ((oldest->how & WEIR_REDIS_OWES_ASKING) != 0) {
+        oldest->how &= (uint8_t)~WEIR_REDIS_OWES_ASKING;
+        replied.check = NULL;
+        replied.kind = WEIR_REDIS_ASKING;
+    } else {
+        under_way->first++;
+    }
+    return replied;
+}
+
+bool weir_pending_take_replied(struct weir_pending *pending, struct weir_redis_commands *under_way,
+                               struct weir_redis_command *replied)
+{
+    pthread_mutex_lock(&pending->mutex);
+    bool is_there = under_way->first != under_way->end;
+    if (is_there) {
+        *replied = next_replied(under_way);
+        take(pending, replied->check);
+    }
+    pthread_mutex_unlock(&pending->mutex);
+    return is_there;
+}
+
+void weir_pending_forget(struct weir_pending *pending, struct weir_redis_commands *row)
 {
     pthread_mutex_lock(&pending->mutex);
     hold(pending, NULL);
-    pending->slot_first = 0;
-    pending->slots_taken = 0;
+    row->first = row->end;
     pthread_mutex_unlock(&pending->mutex);
 }
 
-bool weir_pending_sleep(struct weir_pending *pending, bool can_send, uint64_t now_us,
-                        uint64_t *left_us)
+bool weir_pending_sleep(struct weir_pending *pending, uint64_t now_us, uint64_t *left_us)
 {
     pthread_mutex_lock(&pending->mutex);
     hold(pending, NULL);
-    bool has_room = pending->slots_taken < WEIR_REDIS_IN_FLIGHT_MAX;
-    pending->sleeps = !pending->stops && !(can_send && has_room && pending->unsent != NULL);
+    pending->sleeps = !pending->stops && weir_commands_count(&pending->unsent) == 0;
     bool sleeps = pending->sleeps;
     *left_us = UINT64_MAX;
     if (pending->first != NULL)

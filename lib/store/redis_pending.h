@@ -3,36 +3,32 @@
 #ifndef WEIR_STORE_REDIS_PENDING_H
 #define WEIR_STORE_REDIS_PENDING_H
 
-#include <weir/store.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
+
+#include "store/redis_commands.h"
 
 /* More checks than this are not taken. */
 #define WEIR_REDIS_PENDING_MAX 65536
 
-/* More commands than this are not under way at once. */
+/* More commands than this are not under way at once over one connection. */
 #define WEIR_REDIS_IN_FLIGHT_MAX 4096
 
-/* Checks stand in the order of their deadlines, which is that of their coming, since all have the
- * same time; those that were sent come first. A slot is what a command leaves behind for its reply:
- * the store's own memory, which forgets its check when that is done, so that a late reply touches
- * nothing. Redis replies in order, so slots are a ring. */
+/* Checks stand in the order of their deadlines. Each has a place in one row of commands, which
+ * forgets it when it is done, so that a late reply touches nothing: first in `unsent`, then among
+ * those that wait for a link, then among those under way. */
 struct weir_pending {
-    pthread_mutex_t mutex; /* of all that follows                                          */
+    pthread_mutex_t mutex; /* of all that follows, and of the checks in all rows            */
     pthread_cond_t moved;  /* `held` has changed while somebody waits                      */
     struct weir_check *first;
     struct weir_check *last;
-    struct weir_check *unsent; /* the first that was not sent; NULL: all were              */
     size_t count;
-
-    struct weir_check *slots[WEIR_REDIS_IN_FLIGHT_MAX];
-    size_t slot_first;  /* of the oldest command under way                                 */
-    size_t slots_taken; /* commands under way                                              */
+    struct weir_redis_commands unsent; /* nobody knows yet over which link they go         */
 
     struct weir_check *held; /* in the hands of the store's thread: to be sent, or done    */
-    unsigned waiting;        /* threads that wait for `moved`                              */
-    bool sleeps;             /* the store's thread waits and must be woken                 */
+    struct weir_redis_command aside; /* the place of one that is held and in no row        */
+    unsigned waiting;                /* threads that wait for `moved`                      */
+    bool sleeps;                     /* the store's thread waits and must be woken         */
     bool stops;
     bool has_started;    /* weir_pending_accept() was called                               */
     atomic_bool accepts; /* written under the mutex, read without                          */
@@ -69,45 +65,58 @@ bool weir_pending_stop(struct weir_pending *pending);
 
 /* for the store's thread
  *
- * A check that one of these returns is held: nobody else can end it, free it or move it until the
- * next call of one of these. "take" also takes it out, and the caller must end it at once. */
+ * A check that one of these returns is held: nobody else can end it, free it or move it until
+ * the next call of one of these. "take" also takes it out: the caller ends it at once, or puts
+ * it back. */
 
 void weir_pending_accept(struct weir_pending *pending, bool accepts);
 
-/* The oldest check if its deadline has come; NULL: it has not, or there is none. */
-struct weir_check *weir_pending_take_late(struct weir_pending *pending, uint64_t now_us);
+/* The oldest check if its deadline has come; false: it has not, or there is none. */
+bool weir_pending_take_late(struct weir_pending *pending, uint64_t now_us,
+                            struct weir_redis_command *late);
 
 /* The oldest check; NULL: there is none. */
 struct weir_check *weir_pending_take_any(struct weir_pending *pending);
 
-/* The first check that was not sent, which now counts as sent; NULL: there is none, or too many
- * commands are under way. */
-struct weir_check *weir_pending_send(struct weir_pending *pending);
+/* The first check in a row from the place `*at` on, which moves behind it; false: there is none.
+ * For a row whose checks all end: start at `row->first`. */
+bool weir_pending_take_from(struct weir_pending *pending, const struct weir_redis_commands *row,
+                            size_t *at, struct weir_redis_command *taken);
 
-/* Leaves a slot behind for a command that serves no check; false: too many are under way. */
-bool weir_pending_send_own(struct weir_pending *pending);
+/* The held check, which is to be ended after all. */
+void weir_pending_take_held(struct weir_pending *pending);
 
-enum weir_pending_reply {
-    WEIR_PENDING_TO_NONE,  /* no command is under way                                */
-    WEIR_PENDING_TO_CHECK, /* `check` is taken, or NULL if that is done already      */
-    WEIR_PENDING_TO_OWN
-};
+/* Lifts the first check that is not done out of a row whose commands were not written; it is held,
+ * and to be put elsewhere, or taken. False: there is none. */
+bool weir_pending_lift(struct weir_pending *pending, struct weir_redis_commands *row,
+                       struct weir_redis_command *lifted);
 
-/* Ends the oldest command under way, and says whose it was. */
-enum weir_pending_reply weir_pending_take_replied(struct weir_pending *pending,
-                                                  struct weir_check **check);
+/* Puts a check that was just taken back, with its old deadline; it is held, and to be put. */
+void weir_pending_put_back(struct weir_pending *pending, struct weir_check *check);
 
-/* Puts back a check that was just taken, with its old deadline: it is sent again. */
-void weir_pending_send_again(struct weir_pending *pending, struct weir_check *check);
+/* Puts the held check at the end of a row, or a command that serves none (`check` is NULL). False:
+ * there is no room. */
+bool weir_pending_put(struct weir_pending *pending, struct weir_redis_commands *row,
+                      const struct weir_redis_command *command);
 
-/* Forgets all commands under way: the connection is gone. Their checks were taken before. */
-void weir_pending_forget(struct weir_pending *pending);
+/* Lifts the first check out of `from` and puts it at the end of `to`; it is held. NULL: there is
+ * none, or no room. Valid until something else is put there. */
+struct weir_redis_command *weir_pending_move(struct weir_pending *pending,
+                                             struct weir_redis_commands *from,
+                                             struct weir_redis_commands *to);
 
-/* False: there is something to do first (checks to send, if `can_send`, or the end). True: whoever
- * enters a check from now on wakes the thread. `left_us` is the time to the oldest check's deadline,
- * or UINT64_MAX. */
-bool weir_pending_sleep(struct weir_pending *pending, bool can_send, uint64_t now_us,
-                        uint64_t *left_us);
+/* Ends the oldest command under way, and tells whose it was: a check, which is taken (NULL if that
+ * is done already), or one of the store's own kinds. False: none is under way. */
+bool weir_pending_take_replied(struct weir_pending *pending, struct weir_redis_commands *under_way,
+                               struct weir_redis_command *replied);
+
+/* Forgets all commands of a row: the connection is gone. Their checks were taken before. */
+void weir_pending_forget(struct weir_pending *pending, struct weir_redis_commands *row);
+
+/* False: there is something to do first (checks to hand out, or the end). True: whoever enters a
+ * check from now on wakes the thread. `left_us` is the time to the oldest check's deadline, or
+ * UINT64_MAX. */
+bool weir_pending_sleep(struct weir_pending *pending, uint64_t now_us, uint64_t *left_us);
 
 bool weir_pending_stops(struct weir_pending *pending);
 

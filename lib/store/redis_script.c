@@ -162,6 +162,12 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .settle = { weir_lua_sliding_log_settle },
         .settle_count = 4,
     },
+    [WEIR_REDIS_PENALTY] = {
+        .decide = { weir_lua_penalty_decide },
+        .lasts = weir_lua_penalty_lasts,
+        .spend_count = 5,
+        .settle_count = 1,
+    },
 };
 
 /* A script under way. `limit` and `key` are what "_i" and "_g" stand for. */
@@ -307,6 +313,28 @@ static void put_before(const struct composer *composer)
     }
 }
 
+static bool is_ring(const struct weir_redis_shape *shape, size_t limit)
+{
+    return shape->places[shape->key_of[limit]] == WEIR_REDIS_RING;
+}
+
+static void put_limit_fits(const struct composer *composer)
+{
+    put_name(composer->out, "fits_", composer->limit - 1);
+}
+
+static void put_limit_left(const struct composer *composer)
+{
+    bool is_log = is_ring(composer->shape, composer->limit - 1);
+    put_name(composer->out, is_log ? "ring_" : "left_", composer->limit - 1);
+    weir_buffer_put_string(composer->out, is_log ? ".left" : "");
+}
+
+static void put_bans(const struct composer *composer)
+{
+    put_name(composer->out, "bans_", composer->limit + 1);
+}
+
 static size_t number_for(const struct composer *composer, char what)
 {
     const struct weir_redis_shape *shape = composer->shape;
@@ -338,11 +366,24 @@ static const struct {
     void (*put)(const struct composer *composer);
     char number;
 } special_names[] = {
-    { "AT_i", NULL, 'a' },         { "AT_g", NULL, 'A' },         { "NUMBER_i", NULL, 'n' },
-    { "NUMBER_g", NULL, 'N' },     { "HIGH_i", NULL, 'h' },       { "COUNT_g", NULL, 'C' },
-    { "HEAD_g", NULL, 'H' },       { "OFFSET_g", NULL, 'O' },     { "SIZE_g", NULL, 'S' },
-    { "STATES_g", put_states, 0 }, { "FORMAT_g", put_format, 0 }, { "ALL_g", put_all, 0 },
-    { "ZEROS_g", put_zeros, 0 },   { "FITS", put_fits, 0 },       { "BEFORE", put_before, 0 },
+    { "AT_i", NULL, 'a' },
+    { "AT_g", NULL, 'A' },
+    { "NUMBER_i", NULL, 'n' },
+    { "NUMBER_g", NULL, 'N' },
+    { "HIGH_i", NULL, 'h' },
+    { "COUNT_g", NULL, 'C' },
+    { "HEAD_g", NULL, 'H' },
+    { "OFFSET_g", NULL, 'O' },
+    { "SIZE_g", NULL, 'S' },
+    { "STATES_g", put_states, 0 },
+    { "FORMAT_g", put_format, 0 },
+    { "ALL_g", put_all, 0 },
+    { "ZEROS_g", put_zeros, 0 },
+    { "FITS", put_fits, 0 },
+    { "BEFORE", put_before, 0 },
+    { "BANS", put_bans, 0 },
+    { "LIMIT_FITS", put_limit_fits, 0 },
+    { "LIMIT_LEFT", put_limit_left, 0 },
 };
 
 static bool put_special(const struct composer *composer, struct weir_text name)
@@ -399,11 +440,6 @@ static void put_pieces(const struct composer *composer, const char *const pieces
 }
 
 /* putting scripts together */
-
-static bool is_ring(const struct weir_redis_shape *shape, size_t limit)
-{
-    return shape->places[shape->key_of[limit]] == WEIR_REDIS_RING;
-}
 
 static const struct pieces *select_limit(struct composer *composer, size_t limit)
 {
@@ -480,8 +516,15 @@ static void put_repairs(struct composer *composer)
             put_piece(composer, weir_lua_group_repair);
 }
 
+static bool is_penalty(const struct weir_redis_shape *shape, size_t limit)
+{
+    return limit < shape->count && shape->variants[limit] == WEIR_REDIS_PENALTY;
+}
+
 static const char *limit_piece(const struct weir_redis_shape *shape, size_t limit)
 {
+    if (is_penalty(shape, limit))
+        return weir_lua_penalty_limit;
     return shape->variants[limit] == WEIR_REDIS_ZERO ? weir_lua_zero_limit : weir_lua_frame_limit;
 }
 
@@ -489,13 +532,14 @@ static void put_decision(struct composer *composer, size_t limit)
 {
     const struct pieces *pieces = select_limit(composer, limit);
     bool has_state = !is_ring(composer->shape, limit);
+    bool may_be_blocked = has_state && !is_penalty(composer->shape, limit);
     if (has_state)
         put_piece(composer, limit_piece(composer->shape, limit));
     put_pieces(composer, pieces->arguments);
-    if (has_state)
+    if (may_be_blocked)
         put_piece(composer, weir_lua_frame_decide_begin);
     put_pieces(composer, pieces->decide);
-    if (has_state)
+    if (may_be_blocked)
         put_piece(composer, weir_lua_frame_end);
 }
 
@@ -523,7 +567,9 @@ static void put_refusing(struct composer *composer)
     for (size_t i = 0; i < composer->shape->count; i++) {
         select_limit(composer, i);
         if (composer->shape->variants[i] == WEIR_REDIS_LOG_ALL)
-            put_piece(composer, weir_lua_sliding_log_refuse_all);
+            put_piece(composer, is_penalty(composer->shape, i + 1)
+                                    ? weir_lua_penalty_refuse_all
+                                    : weir_lua_sliding_log_refuse_all);
     }
 }
 
@@ -560,13 +606,14 @@ static void compose_settle(struct composer *composer)
     for (size_t i = 0; i < composer->shape->count; i++) {
         const struct pieces *pieces = select_limit(composer, i);
         bool has_state = !is_ring(composer->shape, i);
+        bool may_be_blocked = has_state && !is_penalty(composer->shape, i);
         if (has_state)
             put_piece(composer, limit_piece(composer->shape, i));
         put_pieces(composer, pieces->settle_arguments);
-        if (has_state)
+        if (may_be_blocked)
             put_piece(composer, weir_lua_frame_settle_begin);
         put_pieces(composer, pieces->settle);
-        if (has_state)
+        if (may_be_blocked)
             put_piece(composer, weir_lua_frame_settle_end);
     }
     put_writes(composer);
@@ -587,13 +634,17 @@ static void compose_reset(struct composer *composer)
     put_piece(composer, weir_lua_frame_reply_done);
 }
 
-/* The same for all algorithms that keep a state. */
+/* The same for all algorithms that keep a state, but a penalty, which stays as it is. */
 static void compose_block(struct composer *composer)
 {
-    for (size_t i = 0; i < composer->shape->count; i++) {
+    const struct weir_redis_shape *shape = composer->shape;
+    for (size_t i = 0; i < shape->count; i++) {
         select_limit(composer, i);
-        put_piece(composer,
-                  is_ring(composer->shape, i) ? weir_lua_sliding_log_block : weir_lua_frame_block);
+        if (is_penalty(shape, i)) {
+            put_piece(composer, limit_piece(shape, i));
+            continue;
+        }
+        put_piece(composer, is_ring(shape, i) ? weir_lua_sliding_log_block : weir_lua_frame_block);
     }
     put_writes(composer);
     put_piece(composer, weir_lua_frame_reply_done);
@@ -614,10 +665,11 @@ static void put_functions(struct composer *composer)
 {
     const struct weir_redis_shape *shape = composer->shape;
     bool has_numbers = shape->operation == WEIR_SPEND || shape->operation == WEIR_SETTLE;
-    bool needs_share = false, has_ring = false;
+    bool needs_share = false, has_ring = false, has_ban = false;
     for (size_t i = 0; has_numbers && i < shape->count; i++) {
         uint8_t variant = shape->variants[i];
         has_ring = has_ring || is_ring(shape, i);
+        has_ban = has_ban || (is_penalty(shape, i) && shape->operation == WEIR_SPEND);
         needs_share = needs_share || variant == WEIR_REDIS_COUNTER
                       || variant == WEIR_REDIS_TOKEN_PARTS || variant == WEIR_REDIS_TOKEN;
     }
@@ -625,6 +677,8 @@ static void put_functions(struct composer *composer)
         put_piece(composer, weir_lua_share_function);
     if (has_ring)
         put_ring_functions(composer);
+    if (has_ban)
+        put_piece(composer, weir_lua_penalty_function);
 }
 
 void weir_redis_script_compose(struct weir_buffer *out, const struct weir_redis_shape *shape,

@@ -12,6 +12,8 @@
  *   FORMAT_g    what struct.unpack() reads them with; ALL_g: the expiry too
  *   COUNT_g     how many they are; ZEROS_g: as they are in a new key
  *   HEAD_g      the bytes before the expiry; OFFSET_g: before the states; SIZE_g: and with them
+ *   LIMIT_FITS  of a penalty: fits_1 of the limit that it guards; LIMIT_LEFT: how long that is blocked
+ *   BANS        of a limit with a penalty: bans_2 of that
  *   FITS        fits_1 and fits_2 and ...
  *   BEFORE      the states under all keys, as they were */
 #ifndef WEIR_STORE_REDIS_SCRIPT_H

@@ -57,12 +57,6 @@ struct weir_redis_script *weir_redis_scripts_get(struct weir_redis_scripts *scri
     return script;
 }
 
-void weir_redis_scripts_forget_loading(struct weir_redis_scripts *scripts)
-{
-    for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++)
-        scripts->scripts[i].is_loading = false;
-}
-
 void weir_redis_scripts_finish(struct weir_redis_scripts *scripts)
 {
     for (size_t i = 0; i < WEIR_REDIS_SCRIPTS_MAX; i++)

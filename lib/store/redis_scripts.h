@@ -16,7 +16,6 @@ struct weir_redis_script {
     char *text; /* NUL-terminated; NULL: this place is free */
     size_t text_length;
     char hash[WEIR_REDIS_HASH_CHARS + 1]; /* "": not known yet                    */
-    bool is_loading;                      /* Redis was asked for the hash         */
     uint64_t used;                        /* when last; rises with each use       */
 };
 
@@ -34,9 +33,6 @@ struct weir_redis_script *weir_redis_scripts_get(struct weir_redis_scripts *scri
 /* The same if it is there; NULL: it was forgotten. */
 struct weir_redis_script *weir_redis_scripts_find(struct weir_redis_scripts *scripts,
                                                   const struct weir_redis_shape *shape);
-
-/* Forgets that hashes were asked for: the connection is gone. */
-void weir_redis_scripts_forget_loading(struct weir_redis_scripts *scripts);
 
 void weir_redis_scripts_finish(struct weir_redis_scripts *scripts);
 

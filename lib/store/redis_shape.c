@@ -16,6 +16,8 @@ static enum weir_redis_variant variant_of(const struct weir_spend *spend,
     if (spend->algorithm == WEIR_SLIDING_LOG)
         return spend->logs_refusals && operation == WEIR_SPEND ? WEIR_REDIS_LOG_ALL
                                                                : WEIR_REDIS_LOG;
+    if (spend->algorithm == WEIR_PENALTY && operation != WEIR_RESET)
+        return WEIR_REDIS_PENALTY;
     /* To forget and to block is the same for all. */
     if (spend->rate.limit == 0 || operation == WEIR_RESET || operation == WEIR_BLOCK)
         return WEIR_REDIS_ZERO;
@@ -31,12 +33,13 @@ static enum weir_redis_variant variant_of(const struct weir_spend *spend,
     case WEIR_SLIDING_COUNTER:
         return WEIR_REDIS_COUNTER;
     case WEIR_SLIDING_LOG:
+    case WEIR_PENALTY:
         break;
     }
     return WEIR_REDIS_ZERO; /* not reached: nothing would pass */
 }
 
-static enum weir_redis_place place_of(const struct weir_spend *spend)
+static enum weir_redis_key_use place_of(const struct weir_spend *spend)
 {
     if (spend->algorithm == WEIR_SLIDING_LOG)
         return WEIR_REDIS_RING;
@@ -46,7 +49,7 @@ static enum weir_redis_place place_of(const struct weir_spend *spend)
 /* Lets a limit join its group's key, or adds a key. */
 static uint8_t key_for(struct weir_redis_plan *plan, const struct weir_spend *spend)
 {
-    enum weir_redis_place place = place_of(spend);
+    enum weir_redis_key_use place = place_of(spend);
     bool is_group = place == WEIR_REDIS_GROUP;
     struct weir_text key = { spend->key, is_group ? spend->group_length : spend->key_length };
     struct weir_redis_shape *shape = &plan->shape;

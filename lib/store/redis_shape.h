@@ -24,11 +24,12 @@ enum weir_redis_variant {
     WEIR_REDIS_COUNTER,
     WEIR_REDIS_LOG,
     WEIR_REDIS_LOG_ALL, /* refusals too */
+    WEIR_REDIS_PENALTY,
     WEIR_REDIS_VARIANTS
 };
 
 /* How a key is used. */
-enum weir_redis_place {
+enum weir_redis_key_use {
     WEIR_REDIS_ALONE, /* one limit's state                                  */
     WEIR_REDIS_GROUP, /* states of several limits, each found by its id     */
     WEIR_REDIS_RING   /* a sliding log's entries                            */

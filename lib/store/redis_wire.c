@@ -1,5 +1,7 @@
 #include "store/redis_wire.h"
 
+#include <string.h>
+
 #include <weir/calendar.h>
 
 #include "limit/algorithm.h"
@@ -134,11 +136,37 @@ static void put_length(struct arguments *arguments, const struct weir_spend *spe
         put_number(arguments, spend->rate.window_us);
 }
 
+/* Doubles, which Lua's struct.unpack() reads. */
+static void put_bans(struct arguments *arguments, const struct weir_penalty *penalty)
+{
+    size_t before = arguments->digits.length;
+    for (uint32_t i = 0; i < penalty->ban_count; i++) {
+        const double ban_us = (double)penalty->bans_us[i];
+        uint64_t bits;
+        memcpy(&bits, &ban_us, sizeof bits);
+        for (unsigned shift = 0; shift < 64; shift += 8)
+            weir_buffer_put_char(&arguments->digits, (char)(bits >> shift & 0xFF));
+    }
+    put_digits(arguments, before);
+}
+
+static void put_penalty(struct arguments *arguments, const struct weir_spend *spend,
+                        const struct weir_spend *limit)
+{
+    const struct weir_penalty *penalty = spend->penalty;
+    put_number(arguments, penalty->forget_us);
+    put_number(arguments, limit->cost > 0 && weir_is_possible(limit));
+    put_number(arguments, penalty->extends);
+    put_number(arguments, penalty->after);
+    put_bans(arguments, penalty);
+}
+
 static void put_spend(struct arguments *arguments, const struct weir_spend *spend,
                       uint64_t clock_us)
 {
     const struct weir_rate *rate = &spend->rate;
-    if (rate->limit == 0 && spend->algorithm != WEIR_SLIDING_LOG) {
+    bool keeps_nothing = rate->limit == 0 && spend->algorithm != WEIR_SLIDING_LOG;
+    if (keeps_nothing && spend->algorithm != WEIR_PENALTY) {
         put_number(arguments, cost_up_to(spend, 0));
         return;
     }
@@ -157,6 +185,9 @@ static void put_spend(struct arguments *arguments, const struct weir_spend *spen
         put_number(arguments, rate->limit);
         put_number(arguments, cost_up_to(spend, rate->limit));
         put_length(arguments, spend, clock_us);
+        return;
+    case WEIR_PENALTY:
+        put_penalty(arguments, spend, spend - 1);
         return;
     }
 }
@@ -213,7 +244,17 @@ static void put_settled(struct arguments *arguments, const struct weir_spend *sp
         put_length(arguments, spend, clock_us);
         put_number(arguments, spend->decided_us);
         return;
+    case WEIR_PENALTY:
+        put_number(arguments, spend->penalty->forget_us);
+        return;
     }
+}
+
+static void put_blocked(struct arguments *arguments, const struct weir_spend *spend,
+                        uint64_t block_us)
+{
+    bool is_penalty = spend->algorithm == WEIR_PENALTY;
+    put_number(arguments, is_penalty ? spend->penalty->forget_us : block_us);
 }
 
 static void put_numbers(struct arguments *arguments, const struct weir_check *check,
@@ -228,7 +269,7 @@ static void put_numbers(struct arguments *arguments, const struct weir_check *ch
             put_settled(arguments, &check->spends[i], clock_us);
             break;
         case WEIR_BLOCK:
-            put_number(arguments, check->block_us);
+            put_blocked(arguments, &check->spends[i], check->block_us);
             break;
         case WEIR_RESET:
             break;

@@ -34,7 +34,13 @@ enum weir_redis_meaning {
     WEIR_REDIS_DECIDED,   /* `answers` are filled, or what was asked for is done          */
     WEIR_REDIS_NO_SCRIPT, /* Redis forgot the script: nothing was decided, ask again      */
     WEIR_REDIS_REFUSED,   /* an error, or no decision at all: `why` is filled             */
-    WEIR_REDIS_UNFIT      /* the same, and this server will not do: find another, or wait */
+    WEIR_REDIS_UNFIT,     /* the same, and this server will not do: find another, or wait */
+
+    /* the same, from a node of a cluster */
+    WEIR_REDIS_MOVED,       /* another node has the slot                                    */
+    WEIR_REDIS_ASK,         /* another node has these keys already                          */
+    WEIR_REDIS_TRY_AGAIN,   /* some of the keys are on their way to another node            */
+    WEIR_REDIS_CLUSTER_DOWN /* nobody serves the slot, or this node is cut off            */
 };
 
 /* Reads the reply to a check into `check->answers` or `check->why`; NULL is no decision. Takes

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "limit/algorithm.h"
+#include "limit/penalty.h"
 #include "limit/sliding_log.h"
 #include "store/redis_wire.h"
 
@@ -19,13 +20,28 @@
 
 /* errors */
 
+/* Redis before 7 puts the script's hash and line in front of what a command in it met, "ERR Error
+ * running script (call to f_…): @user_script:1: @user_script: 1: -OOM command …", which leaves
+ * little room. */
+static const char *behind_script(const char *text)
+{
+    static const char mark[] = "@user_script:";
+    for (const char *found = text; (found = strstr(found, mark)) != NULL;) {
+        found += strlen(mark);
+        const char *rest = found + strspn(found, " 0123456789");
+        if (rest[0] == ':' && rest[1] == ' ' && rest[2] != '\0')
+            text = rest + 2 + (rest[2] == '-');
+    }
+    return text;
+}
+
 void weir_redis_read_error(const struct redisReply *reply, char *why, size_t size)
 {
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR || reply->str == NULL) {
         snprintf(why, size, "Redis sent what is no answer");
         return;
     }
-    snprintf(why, size, "%s", reply->str);
+    snprintf(why, size, "%s", behind_script(reply->str));
     for (char *at = why; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7F)
             *at = '?';
@@ -36,17 +52,36 @@ static bool starts_with(const struct redisReply *error, const char *word)
     return error->str != NULL && strncmp(error->str, word, strlen(word)) == 0;
 }
 
+/* What Redis says of itself, or of a cluster, where nothing was done. Redis before 7 puts "ERR
+ * Error running script …" in front of what a script met. */
+static enum weir_redis_meaning meaning_of(const struct redisReply *reply)
+{
+    static const struct {
+        const char *word;
+        enum weir_redis_meaning meaning;
+    } words[] = {
+        { "NOSCRIPT", WEIR_REDIS_NO_SCRIPT },
+        { "LOADING", WEIR_REDIS_UNFIT },    /* it reads its data in after a start */
+        { "MASTERDOWN", WEIR_REDIS_UNFIT }, /* a replica that has lost its master */
+        { "MOVED ", WEIR_REDIS_MOVED },
+        { "ASK ", WEIR_REDIS_ASK },
+        { "TRYAGAIN", WEIR_REDIS_TRY_AGAIN },
+        { "CLUSTERDOWN", WEIR_REDIS_CLUSTER_DOWN },
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (starts_with(reply, words[i].word))
+            return words[i].meaning;
+    bool is_demoted = reply->str != NULL && strstr(reply->str, "READONLY ") != NULL;
+    return is_demoted ? WEIR_REDIS_UNFIT : WEIR_REDIS_REFUSED;
+}
+
 static enum weir_redis_meaning read_refusal(const struct redisReply *reply,
                                             struct weir_check *check)
 {
-    if (starts_with(reply, "NOSCRIPT"))
-        return WEIR_REDIS_NO_SCRIPT;
-    weir_redis_read_error(reply, check->why, sizeof check->why);
-    /* A master that was demoted, and a server that reads its data in after a start. Redis before 7
-     * puts "ERR Error running script …" in front of what a script met. */
-    bool is_unfit = starts_with(reply, "LOADING")
-                    || (reply->str != NULL && strstr(reply->str, "READONLY ") != NULL);
-    return is_unfit ? WEIR_REDIS_UNFIT : WEIR_REDIS_REFUSED;
+    enum weir_redis_meaning meaning = meaning_of(reply);
+    if (meaning != WEIR_REDIS_NO_SCRIPT)
+        weir_redis_read_error(reply, check->why, sizeof check->why);
+    return meaning;
 }
 
 /* bytes */
@@ -115,6 +150,44 @@ static bool read_log(const char *bytes, const struct weir_spend *spend, struct w
     return is_blocked || left_us <= spend->rate.window_us;
 }
 
+/* penalties */
+
+static bool is_penalty(const struct weir_check *check, size_t index)
+{
+    return index < check->count && check->spends[index].algorithm == WEIR_PENALTY;
+}
+
+static bool is_blocked(const struct found *found, const struct weir_check *check, size_t index)
+{
+    if (check->spends[index].algorithm == WEIR_SLIDING_LOG)
+        return read_double(found->states[index]) < 0;
+    const struct weir_state state = read_state(found->states[index]);
+    return state.high == WEIR_HIGH_BLOCKED && found->now_us < state.first;
+}
+
+static void read_penalty(const struct found *found, struct weir_check *check, size_t index)
+{
+    enum weir_attempt attempt = weir_attempt_of(
+        &check->spends[index - 1], &check->answers[index - 1], is_blocked(found, check, index - 1));
+    check->answers[index] =
+        weir_penalty_decide(&check->spends[index], read_state(found->states[index]), found->now_us,
+                            attempt)
+            .answer;
+}
+
+/* A limit as it is to be decided: during a ban it logs no refusal, for which there is `memory`. */
+static const struct weir_spend *spend_at(const struct found *found, const struct weir_check *check,
+                                         size_t index, struct weir_spend *memory)
+{
+    const struct weir_spend *spend = &check->spends[index];
+    if (!spend->logs_refusals || !is_penalty(check, index + 1)
+        || !weir_penalty_bans(spend + 1, read_state(found->states[index + 1]), found->now_us))
+        return spend;
+    *memory = *spend;
+    memory->logs_refusals = false;
+    return memory;
+}
+
 /* False: no script can have said so. */
 static bool read_answer(const struct found *found, const struct weir_spend *spend, size_t index,
                         struct weir_answer *answer)
@@ -146,20 +219,25 @@ static bool answer_all(const struct found *found, struct weir_check *check, bool
 {
     *allowed = true;
     for (size_t i = 0; i < check->count; i++) {
-        if (!read_answer(found, &check->spends[i], i, &check->answers[i]))
+        struct weir_spend memory;
+        const struct weir_spend *spend = spend_at(found, check, i, &memory);
+        if (is_penalty(check, i))
+            read_penalty(found, check, i);
+        else if (!read_answer(found, spend, i, &check->answers[i]))
             return false;
         *allowed = *allowed && check->answers[i].allowed;
     }
     return true;
 }
 
-/* Where one limit refused, the others have spent nothing, and say what they hold. */
+/* Where one limit refused, the others have spent nothing, and say what they hold. A penalty has
+ * nothing to take back. */
 static void take_back(const struct found *found, struct weir_check *check)
 {
     for (size_t i = 0; i < check->count; i++) {
         struct weir_spend look = check->spends[i];
         look.cost = 0;
-        if (check->answers[i].allowed)
+        if (check->answers[i].allowed && !is_penalty(check, i))
             read_answer(found, &look, i, &check->answers[i]);
     }
 }

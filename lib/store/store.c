@@ -54,19 +54,20 @@ void weir_store_state(struct weir_store *store, struct weir_store_state *state)
 static enum weir_code unknown_url(struct weir_error *error)
 {
     return weir_error_set(error, WEIR_E_VALUE, STORE_URL_PATH,
-                          "The store's URL must be \"memory:\", \"redis://host:port/db\" or "
-                          "\"redis+unix:///path\".");
+                          "The store's URL must be \"memory:\", \"redis://host:port/db\", "
+                          "\"redis+unix:///path\", \"redis+sentinel://host,host/master\" or "
+                          "\"redis+cluster://host,host\".");
 }
 
-static bool is_for_later(struct weir_text url, const char **scheme)
+static bool is_redis(struct weir_text url)
 {
-    static const char *const schemes[] = { "redis+sentinel:",  "redis+cluster:",  "rediss:",
-                                           "rediss+sentinel:", "rediss+cluster:", "rediss+unix:" };
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        *scheme = schemes[i];
+    static const char *const schemes[] = { "redis://",         "redis+unix://",
+                                           "rediss://",        "redis+sentinel://",
+                                           "redis+cluster://", "rediss+sentinel://",
+                                           "rediss+cluster://" };
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (weir_text_starts_with(url, weir_text_from(schemes[i])))
             return true;
-    }
     return false;
 }
 
@@ -88,16 +89,9 @@ enum weir_code weir_store_open(const char *url, const struct weir_store_options 
         return code;
 
     struct weir_text text = weir_text_from(url);
-    const char *scheme;
-    if (is_for_later(text, &scheme))
-        return weir_error_set(error, WEIR_E_NOT_YET, STORE_URL_PATH,
-                              "Stores by \"%s//\" are not in this version; it has \"memory:\", "
-                              "\"redis://\" and \"redis+unix://\".",
-                              scheme);
     if (weir_text_equal(text, WEIR_TEXT("memory:")))
         return weir_store_new_memory(options, store, error);
-    if (weir_text_starts_with(text, WEIR_TEXT("redis://"))
-        || weir_text_starts_with(text, WEIR_TEXT("redis+unix://")))
+    if (is_redis(text))
         return weir_store_new_redis(url, options, store, error);
     return unknown_url(error);
 }

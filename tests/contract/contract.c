@@ -99,8 +99,8 @@ void spend_to_settle(struct weir_spend *spend, uint64_t cost)
     submit_answered(store, &plan);
     assert_true(plan.answers[0].allowed);
     spend->reserved = cost;
-    spend->decided_us = plan.check.now_us;
-    spend->full_us = plan.check.now_us + plan.answers[0].reset_us;
+    spend->decided_us = plan.check.now_us + plan.answers[0].after_us;
+    spend->full_us = spend->decided_us + plan.answers[0].reset_us;
 }
 
 void settle(const struct weir_spend *spent, uint64_t actual)
@@ -314,8 +314,8 @@ int free_store(void **state)
 int contract_run(const struct contract_factory *made_by)
 {
     static const struct contract_group *const groups[] = {
-        &contract_limits,      &contract_time,   &contract_plans,
-        &contract_corrections, &contract_crowds, &contract_reports,
+        &contract_limits,  &contract_time,   &contract_plans,   &contract_corrections,
+        &contract_penalty, &contract_crowds, &contract_reports,
     };
     factory = made_by;
     int failed = 0;

@@ -20,6 +20,11 @@ struct contract_factory {
      * suite opens only one at a time. */
     bool handles_share;
 
+    /* True: keys may lie on several servers, so that a plan is taken part by part. Each part has a
+     * time of its own; and where one refuses, a window that opened with the request, or an entry in
+     * a log, stays as one of nothing. */
+    bool takes_parts;
+
     /* Moves the stores' time on; NULL: it is real, and the suite waits (a few seconds in all). */
     void (*pass_us)(void *self, uint64_t us);
 

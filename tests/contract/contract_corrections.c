@@ -249,8 +249,8 @@ static void carries_out_an_operation_on_a_whole_plan(void **state)
     for (size_t i = 0; i < WEIR_CHECK_LIMITS; i++) {
         settling.spends[i].reserved = i + 1;
         settling.spends[i].cost = i;
-        settling.spends[i].decided_us = plan.check.now_us;
-        settling.spends[i].full_us = plan.check.now_us + plan.answers[i].reset_us;
+        settling.spends[i].decided_us = plan.check.now_us + plan.answers[i].after_us;
+        settling.spends[i].full_us = settling.spends[i].decided_us + plan.answers[i].reset_us;
     }
     submit_answered(store, &settling);
     for (size_t i = 0; i < WEIR_CHECK_LIMITS; i++)

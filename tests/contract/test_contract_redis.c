@@ -12,15 +12,28 @@
 
 static struct redis_server server;
 
-static struct weir_store *open_at(const char *url, const struct weir_clock *clock)
+static struct weir_store *open_with(const char *url, uint32_t connections,
+                                    const struct weir_clock *clock)
 {
     struct weir_store *store = NULL;
     struct weir_error error = WEIR_NO_ERROR;
-    enum weir_code code = weir_store_new_redis_by(url, WEIR_STORE_OPTIONS(.timeout_ms = TIMEOUT_MS),
-                                                  clock, &store, &error);
+    enum weir_code code = weir_store_new_redis_by(
+        url, WEIR_STORE_OPTIONS(.timeout_ms = TIMEOUT_MS, .connections = connections), clock,
+        &store, &error);
     assert_string_equal(error.text, "");
     assert_int_equal(code, WEIR_OK);
     return store;
+}
+
+static struct weir_store *open_at(const char *url, const struct weir_clock *clock)
+{
+    return open_with(url, 1, clock);
+}
+
+static struct weir_store *open_two(void *self)
+{
+    (void)self;
+    return open_with(server.url, 2, NULL);
 }
 
 static struct weir_store *open_unix(void *self)
@@ -96,9 +109,16 @@ int main(void)
         .handles_share = true,
         .ttl_us = ttl_us,
     };
+    const struct contract_factory on_two = {
+        .name = "redis over two connections",
+        .open = open_two,
+        .handles_share = true,
+        .ttl_us = ttl_us,
+    };
     redis_server_prepare(&server);
     redis_server_start(&server);
-    int failed = contract_run(&by_hand) + contract_run(&on_unix) + contract_run(&on_tcp);
+    int failed = contract_run(&by_hand) + contract_run(&on_unix) + contract_run(&on_tcp)
+                 + contract_run(&on_two);
     redis_server_remove(&server);
     return failed;
 }

@@ -2,6 +2,7 @@
 #include "contract.h"
 
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -485,11 +486,15 @@ static void leaves_a_server_that_was_demoted(void **state)
     assert_non_null(strstr(check.why, "READONLY"));
     wait_until_logged("READONLY");
 
-    /* It greets well, but it still does not take checks: no more lines about that. */
-    for (int n = 0; n < 3; n++) {
-        wait_until_ready(store, true);
-        assert_int_not_equal(result_of(store, &spend), WEIR_STORE_ANSWERED);
+    /* It greets well, but it still is a replica: no more lines about that, and nobody asks it, not even
+     * those who would only be refused. */
+    struct weir_store_state how = { .why = "" };
+    for (int n = 0; n < 10000 && strstr(how.why, "it is a replica") == NULL; n++) {
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        weir_store_state(store, &how);
     }
+    assert_non_null(strstr(how.why, "it is a replica"));
+    assert_refuses_at_once(store);
     assert_int_equal(line_count(), 1);
 
     redis_server_do(&server, "REPLICAOF NO ONE");
@@ -1146,20 +1151,40 @@ static void decides_more_kinds_of_plans_than_it_keeps(void **state)
 struct impostor {
     int listener;
     unsigned port;
-    const char *says; /* to whoever connects; NULL: nothing, and it keeps the connection */
+    const char *says;          /* to whoever connects; NULL: nothing, and it keeps the connection */
+    const char *answers;       /* then to each command; NULL: nothing                        */
+    atomic_bool stops_to_read; /* then, until this is false                                 */
     pthread_t thread;
 };
 
+static size_t commands_in(const char *heard, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += heard[i] == '*' && (i == 0 || heard[i - 1] == '\n');
+    return count;
+}
+
+static void impersonate_for(struct impostor *impostor, int guest)
+{
+    static char heard[65536];
+    ssize_t got;
+    if (read(guest, heard, sizeof heard) > 0)
+        (void)!write(guest, impostor->says, strlen(impostor->says));
+    while (atomic_load(&impostor->stops_to_read))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    while ((got = read(guest, heard, sizeof heard)) > 0)
+        for (size_t left = commands_in(heard, (size_t)got); left > 0 && impostor->answers != NULL;
+             left--)
+            (void)!write(guest, impostor->answers, strlen(impostor->answers));
+}
+
 static void *impersonate(void *self)
 {
-    const struct impostor *impostor = self;
+    struct impostor *impostor = self;
     int guest;
     while ((guest = accept(impostor->listener, NULL, NULL)) >= 0) {
-        char heard[8192];
-        if (read(guest, heard, sizeof heard) > 0)
-            (void)!write(guest, impostor->says, strlen(impostor->says));
-        while (read(guest, heard, sizeof heard) > 0)
-            continue;
+        impersonate_for(impostor, guest);
         close(guest);
     }
     return NULL;
@@ -1231,6 +1256,100 @@ static void sees_through_what_is_no_redis(void **state)
     }
 }
 
+/* What a single server should not say. */
+static void makes_sense_of_answers_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        const char *why;
+    } rows[] = {
+        { "-NOSCRIPT No matching script.\r\n", "Redis forgets its scripts at once" },
+        { "-MOVED 3999 127.0.0.1:6381\r\n", "this is a node of a cluster: use redis+cluster://" },
+        { "-ASK 3999 127.0.0.1:6381\r\n", "this is a node of a cluster: use redis+cluster://" },
+        { "-TRYAGAIN Multiple keys\r\n", "this is a node of a cluster: use redis+cluster://" },
+        { "-CLUSTERDOWN Hash slot not served\r\n",
+          "this is a node of a cluster: use redis+cluster://" },
+        { "-MASTERDOWN Link with MASTER is down\r\n", "MASTERDOWN Link with MASTER is down" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s", rows[i].says);
+        struct impostor impostor = { .says = HASH "+PONG\r\n", .answers = rows[i].says };
+        start_impostor(&impostor);
+        char url[60];
+        snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
+        struct weir_store *store = open_store(url, PATIENT_MS);
+        struct weir_spend spend = contract_gcra("sense", 10, HOUR, 0);
+        struct weir_check check = asked(store, &spend);
+        assert_int_equal(check.result, WEIR_STORE_ERROR);
+        assert_string_equal(check.why, rows[i].why);
+        weir_store_free(store);
+        stop_impostor(&impostor);
+    }
+}
+
+struct heap_crowd {
+    struct weir_check *checks;
+    struct weir_answer *answers;
+    _Atomic size_t ended;
+};
+
+static void on_heap_crowd_done(struct weir_check *check)
+{
+    struct heap_crowd *crowd = check->owner;
+    assert_true(check->result == WEIR_STORE_TIMEOUT || check->result == WEIR_STORE_UNAVAILABLE);
+    crowd->ended++;
+}
+
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* A script goes along with each of these checks, some twenty kilobytes, and nobody reads them. */
+static void holds_back_what_a_server_does_not_read(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000, LIMITS = 8 };
+    struct impostor impostor = { .says = HASH "+PONG\r\n", .stops_to_read = true };
+    start_impostor(&impostor);
+    char url[60];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
+    struct weir_store *store = open_store(url, 300);
+    struct weir_spend spends[LIMITS];
+    for (size_t i = 0; i < LIMITS; i++) {
+        spends[i] = contract_gcra("unread", 10, HOUR, 0);
+        spends[i].algorithm = WEIR_SLIDING_LOG;
+    }
+    struct heap_crowd crowd = { .checks = calloc(COUNT, sizeof *crowd.checks),
+                                .answers = calloc(COUNT * LIMITS, sizeof *crowd.answers) };
+    assert_non_null(crowd.checks);
+    assert_non_null(crowd.answers);
+    size_t before = heap_bytes(), most = before;
+    for (size_t i = 0; i < COUNT; i++) {
+        crowd.checks[i] = (struct weir_check){ .spends = spends,
+                                               .answers = &crowd.answers[i * LIMITS],
+                                               .count = LIMITS,
+                                               .done = on_heap_crowd_done,
+                                               .owner = &crowd };
+        store->type->submit(store->self, &crowd.checks[i]);
+    }
+    for (uint64_t start_us = weir_monotonic_us(); crowd.ended < COUNT;) {
+        size_t now = heap_bytes();
+        most = now > most ? now : most;
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    print_message("    %zu bytes\n", most - before);
+    assert_in_range(most - before, 0, 2 * 1024 * 1024);
+    atomic_store(&impostor.stops_to_read, false);
+    weir_store_free(store);
+    stop_impostor(&impostor);
+    free(crowd.checks);
+    free(crowd.answers);
+}
+
 /* The first try may take long; checks wait for it, but not for ever. */
 static void lets_nobody_wait_long_for_a_silent_start(void **state)
 {
@@ -1247,6 +1366,54 @@ static void lets_nobody_wait_long_for_a_silent_start(void **state)
     assert_refuses_at_once(store);
     weir_store_free(store);
     stop_impostor(&impostor);
+}
+
+/* several connections */
+
+/* Those on which checks have come. */
+static size_t connections_of(const struct redis_server *own)
+{
+    redisReply *clients = redis_server_ask(own, "CLIENT LIST");
+    size_t count = 0;
+    for (const char *at = clients->str; (at = strstr(at, "cmd=evalsha")) != NULL; at++)
+        count++;
+    freeReplyObject(clients);
+    return count;
+}
+
+static void says_once_what_all_connections_meet(void **state)
+{
+    (void)state;
+    struct redis_server own = { 0 };
+    redis_server_prepare(&own);
+    redis_server_start(&own);
+    const struct weir_store_options *options =
+        WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS, .connections = 3,
+                           .log = { .write = keep_line });
+    struct weir_store *store = NULL;
+    assert_int_equal(weir_store_open(own.url, options, &store, NULL), WEIR_OK);
+    struct weir_spend spends[20];
+    for (size_t i = 0; i < COUNT_OF(spends); i++) {
+        spends[i] = contract_gcra("connections", 10, HOUR, 0);
+        assert_int_equal(contract_spend(store, &spends[i]).remaining, 9);
+    }
+    assert_int_equal(connections_of(&own), 3);
+    redis_server_kill(&own);
+    wait_until_ready(store, false);
+    for (size_t i = 0; i < COUNT_OF(spends); i++)
+        assert_int_equal(result_of(store, &spends[i]), WEIR_STORE_UNAVAILABLE);
+    redis_server_start(&own);
+    struct weir_store_state how = { .answering = false };
+    while (!how.answering) {
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        weir_store_state(store, &how);
+    }
+    for (size_t i = 0; i < COUNT_OF(spends); i++)
+        assert_int_equal(contract_spend(store, &spends[i]).remaining, 9);
+    assert_int_equal(lines_with("is not answering"), 1);
+    assert_int_equal(lines_with("answers again"), 1);
+    weir_store_free(store);
+    redis_server_remove(&own);
 }
 
 /* running */
@@ -1297,7 +1464,10 @@ int main(void)
         FAULT(sends_a_script_once),
         FAULT(decides_more_kinds_of_plans_than_it_keeps),
         FAULT(sees_through_what_is_no_redis),
+        FAULT(makes_sense_of_answers_that_are_none),
+        FAULT(holds_back_what_a_server_does_not_read),
         FAULT(lets_nobody_wait_long_for_a_silent_start),
+        FAULT(says_once_what_all_connections_meet),
     };
     redis_server_prepare(&server);
     redis_server_start(&server);

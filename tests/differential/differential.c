@@ -6,7 +6,7 @@
 
 #include "limit/algorithm.h"
 
-#define ALGORITHMS (WEIR_SLIDING_LOG + 1)
+#define ALGORITHMS (WEIR_PENALTY + 1)
 
 /* Sanitizers make all of it several times slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -78,9 +78,24 @@ static void tell_answer(const char *who, const struct weir_answer *answer)
            answer->remaining, answer->retry_us, answer->reset_us, answer->wait_us);
 }
 
+static void tell_penalty(size_t limit, const struct weir_spend *spend)
+{
+    const struct weir_penalty *penalty = spend->penalty;
+    printf("    [%zu]%s penalty after %" PRIu32 ":", limit,
+           spend->group_length > 0 ? " grouped" : "", penalty->after);
+    for (uint32_t i = 0; i < penalty->ban_count; i++)
+        printf(" %" PRIu64, penalty->bans_us[i]);
+    printf(", forgotten after %" PRIu64 "%s\n", penalty->forget_us,
+           penalty->extends ? ", extends" : "");
+}
+
 static void tell_spend(size_t limit, const struct weir_spend *spend, bool settles)
 {
     const struct weir_rate *rate = &spend->rate;
+    if (spend->algorithm == WEIR_PENALTY) {
+        tell_penalty(limit, spend);
+        return;
+    }
     printf("    [%zu]%s %s %" PRIu64 " in %" PRIu64 " us, burst %" PRIu64 ", cost %" PRIu64, limit,
            spend->group_length > 0 ? " grouped" : "", weir_algorithm_tag(spend->algorithm),
            rate->limit, rate->window_us, rate->burst, spend->cost);
@@ -188,10 +203,17 @@ static bool leave_out(struct world *shorter, const struct world *story, size_t f
     return true;
 }
 
+/* A limit that its penalty stands behind has to stay. */
+static bool may_leave_out(const struct step *step, size_t which)
+{
+    return step->count > 1 && which < step->count
+           && (which + 1 == step->count || step->spends[which + 1].algorithm != WEIR_PENALTY);
+}
+
 static bool leave_out_limit(struct world *shorter, const struct world *story, size_t index,
                             size_t which)
 {
-    if (story->steps[index].count <= 1 || which >= story->steps[index].count)
+    if (!may_leave_out(&story->steps[index], which))
         return false;
     world_begin_again(shorter, story);
     shorter->step_count = story->step_count;
@@ -201,6 +223,7 @@ static bool leave_out_limit(struct world *shorter, const struct world *story, si
     for (size_t i = which; i < step->count; i++) {
         step->limits[i] = step->limits[i + 1];
         step->spends[i] = step->spends[i + 1];
+        step->penalties[i] = step->penalties[i + 1];
     }
     return true;
 }

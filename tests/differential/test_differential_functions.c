@@ -2,6 +2,7 @@
 #include "differential.h"
 
 #include "limit/algorithm.h"
+#include "limit/penalty.h"
 #include "limit/sliding_log.h"
 
 /* What one world keeps: a state for each of its limits, or a ring, and until when it matters. */
@@ -49,14 +50,20 @@ static void expire(struct world *world, size_t limit)
         forget(kept, limit);
 }
 
+static bool is_blocked(const struct world *world, size_t limit)
+{
+    const struct kept *kept = world->store;
+    return kept->states[limit].high == WEIR_HIGH_BLOCKED
+           && world->now_us < kept->states[limit].first;
+}
+
 static struct decision decide(struct world *world, const struct weir_spend *spend, size_t limit)
 {
     struct kept *kept = world->store;
     expire(world, limit);
     struct decision decision = { .step = { .state = kept->states[limit] } };
-    bool is_blocked =
-        kept->states[limit].high == WEIR_HIGH_BLOCKED && world->now_us < kept->states[limit].first;
-    decision.is_log = spend->algorithm == WEIR_SLIDING_LOG && !is_blocked && spend->rate.limit > 0;
+    decision.is_log =
+        spend->algorithm == WEIR_SLIDING_LOG && !is_blocked(world, limit) && spend->rate.limit > 0;
     if (decision.is_log) {
         decision.log = weir_sliding_log_decide(spend, kept->rings[limit], world->now_us);
         decision.answer = decision.log.answer;
@@ -104,18 +111,40 @@ static void keep(struct kept *kept, size_t limit, const struct decision *decisio
     kept->expires_us[limit] = decision->step.expires_us;
 }
 
+/* Decides a penalty by what its limit has decided, which logs no refusal during a ban. */
+static void punish(struct world *world, const struct step *asked, size_t index,
+                   struct decision *decisions)
+{
+    struct kept *kept = world->store;
+    size_t limit = asked->limits[index - 1], own = asked->limits[index];
+    struct weir_spend guarded = asked->spends[index - 1];
+    enum weir_attempt attempt =
+        weir_attempt_of(&guarded, &decisions[index - 1].answer, is_blocked(world, limit));
+    expire(world, own);
+    if (weir_penalty_bans(&asked->spends[index], kept->states[own], world->now_us)) {
+        guarded.logs_refusals = false;
+        decisions[index - 1] = decide(world, &guarded, limit);
+    }
+    struct weir_decision_step step =
+        weir_penalty_decide(&asked->spends[index], kept->states[own], world->now_us, attempt);
+    decisions[index] = (struct decision){ .step = step, .answer = step.answer };
+}
+
 static void spend_all(struct world *world, const struct step *asked)
 {
     struct decision decisions[WEIR_CHECK_LIMITS];
     bool all_pass = true;
     for (size_t i = 0; i < asked->count; i++) {
-        decisions[i] = decide(world, &asked->spends[i], asked->limits[i]);
+        if (asked->spends[i].algorithm == WEIR_PENALTY)
+            punish(world, asked, i, decisions);
+        else
+            decisions[i] = decide(world, &asked->spends[i], asked->limits[i]);
         all_pass = all_pass && decisions[i].answer.allowed;
     }
     for (size_t i = 0; i < asked->count; i++) {
         struct weir_spend look = asked->spends[i];
         look.cost = 0;
-        if (!all_pass && decisions[i].answer.allowed)
+        if (!all_pass && decisions[i].answer.allowed && look.algorithm != WEIR_PENALTY)
             decisions[i] = decide(world, &look, asked->limits[i]);
         world->got[i] = decisions[i].answer;
         keep(world->store, asked->limits[i], &decisions[i]);
@@ -149,6 +178,8 @@ static void change(struct world *world, const struct step *asked, size_t index)
 {
     struct kept *kept = world->store;
     size_t limit = asked->limits[index];
+    if (asked->spends[index].algorithm == WEIR_PENALTY && asked->operation != WEIR_RESET)
+        return;
     expire(world, limit);
     if (asked->operation == WEIR_SETTLE) {
         settle(world, &asked->spends[index], limit);

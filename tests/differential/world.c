@@ -18,6 +18,9 @@
  * for what it is asked is not always asked for something new. */
 #define PATTERNS 6
 
+/* The algorithms of limits. */
+#define ALGORITHMS (WEIR_SLIDING_LOG + 1)
+
 /* chance: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators") */
 
 static uint64_t next_random(struct world *world)
@@ -208,6 +211,8 @@ static bool matters_no_longer(const struct weir_spend *before, const struct weir
     case WEIR_SLIDING_LOG:
         return after->rate.window_us <= before->rate.window_us && before->calendar == NULL
                && after->calendar == NULL;
+    case WEIR_PENALTY:
+        break;
     }
     return false;
 }
@@ -236,6 +241,45 @@ static void change_limit(struct world *world, struct weir_spend *spend)
     bool is_alike = numbers_of(spend) == numbers_of(&changed);
     if ((is_alike || chance(world, 10)) && (!world->forgets || matters_no_longer(spend, &changed)))
         *spend = changed;
+}
+
+/* penalties */
+
+static bool is_penalty(const struct world *world, size_t index)
+{
+    return index < world->count && world->limits[index].spend.algorithm == WEIR_PENALTY;
+}
+
+/* Bans of the same order as the limit's waits, so that both are met; or of any length. */
+static struct weir_penalty pick_penalty(struct world *world, const struct weir_spend *limit)
+{
+    uint64_t usual_us = limit->rate.window_us / (1 + pick(world, 2) * limit->rate.limit) + 1;
+    uint64_t most_us = chance(world, 80) ? usual_us : WEIR_WINDOW_MAX_US;
+    struct weir_penalty penalty = {
+        .after = (uint32_t)(chance(world, 95) ? 1 + pick(world, 3)
+                                              : pick_size(world, WEIR_PENALTY_AFTER_MAX)),
+        .ban_count = (uint32_t)(1 + pick(world, WEIR_BANS_MAX - 1)),
+        .extends = chance(world, 40),
+    };
+    uint64_t ban_us = pick_size(world, most_us);
+    for (uint32_t i = 0; i < penalty.ban_count; i++) {
+        penalty.bans_us[i] = ban_us;
+        ban_us += chance(world, 70) ? pick_size(world, ban_us) : 0;
+        ban_us = ban_us < WEIR_WINDOW_MAX_US ? ban_us : WEIR_WINDOW_MAX_US;
+    }
+    uint64_t longest_us = penalty.bans_us[penalty.ban_count - 1];
+    penalty.forget_us = longest_us + pick(world, 3) * usual_us;
+    if (penalty.forget_us > WEIR_WINDOW_MAX_US)
+        penalty.forget_us = WEIR_WINDOW_MAX_US;
+    return penalty;
+}
+
+/* What would be forgotten later than before may be gone from a store. */
+static void change_penalty(struct world *world, struct limit *limit, const struct weir_spend *of)
+{
+    struct weir_penalty changed = pick_penalty(world, of);
+    if (!world->forgets || changed.forget_us <= limit->penalty.forget_us)
+        limit->penalty = changed;
 }
 
 /* beginning */
@@ -273,22 +317,44 @@ struct pattern {
 };
 
 /* A limit without any pattern. */
-static void pick_anything(struct world *world, struct pattern *pattern, size_t i)
+static void pick_anything(struct world *world, struct pattern *pattern)
 {
-    world->limits[i].spend.algorithm = (enum weir_algorithm)pick(world, WEIR_SLIDING_LOG);
-    pattern->variants[i] = pick(world, VARIANTS - 1);
-    pattern->numbers[i] = NUMBERS_ANY;
+    size_t place = world->count++;
+    world->limits[place].spend.algorithm = (enum weir_algorithm)pick(world, WEIR_SLIDING_LOG);
+    pattern->variants[place] = pick(world, VARIANTS - 1);
+    pattern->numbers[place] = NUMBERS_ANY;
 }
 
 /* The limits of a run's patterns go through all algorithms and variants, again and again. */
 static void pick_in_turn(struct world *world, struct pattern *pattern, size_t i)
 {
     uint64_t run = world->seed / RUN_SEEDS, number = world->seed % PATTERNS;
-    struct weir_spend *spend = &world->limits[i].spend;
-    spend->algorithm = (enum weir_algorithm)((number + i) % (WEIR_SLIDING_LOG + 1));
-    pattern->variants[i] = (run + number + i / PATTERNS) % VARIANTS;
-    pattern->numbers[i] =
+    size_t place = world->count++;
+    struct weir_spend *spend = &world->limits[place].spend;
+    spend->algorithm = (enum weir_algorithm)((number + i) % ALGORITHMS);
+    pattern->variants[place] = (run + number + i / PATTERNS) % VARIANTS;
+    pattern->numbers[place] =
         !has_burst(spend->algorithm) || chance(world, 40) ? NUMBERS_WHOLE : NUMBERS_BROKEN;
+}
+
+/* A penalty for the limit that was picked last, mostly kept where that is. */
+static void add_penalty(struct world *world, bool has_groups)
+{
+    const struct weir_spend *limit = &world->limits[world->count - 1].spend;
+    size_t group_length = limit->group_length;
+    if (chance(world, 20))
+        group_length = has_groups && group_length == 0;
+    world->limits[world->count].spend.algorithm = WEIR_PENALTY;
+    world->limits[world->count++].spend.group_length = group_length;
+}
+
+/* The n-th that is no penalty. */
+static size_t nth_limit(const struct world *world, size_t n)
+{
+    size_t index = 0;
+    for (; n > 0 || is_penalty(world, index); index++)
+        n -= !is_penalty(world, index);
+    return index;
 }
 
 /* How many limits, of which algorithms and variants, kept where: by one of a run's few patterns, or
@@ -299,21 +365,25 @@ static void pick_pattern(struct world *world, struct pattern *pattern)
     uint64_t run = world->seed / RUN_SEEDS, number = world->seed % PATTERNS;
     bool is_wild = pick(world, 199) == 0;
     sow(world, is_wild ? world->seed : run * RUN_SEEDS + number);
-    world->count = counts[(run + number) % PATTERNS];
+    size_t limits = counts[(run + number) % PATTERNS];
     if (is_wild)
-        world->count = 1 + pick(world, WEIR_CHECK_LIMITS - 1);
+        limits = 1 + pick(world, WEIR_CHECK_LIMITS - 1);
     world->wants_time = chance(world, 50);
     /* Often gcra, which stores care for most. */
-    world->single = (chance(world, 50) ? PATTERNS - number : pick(world, 7)) % world->count;
-    bool has_groups = chance(world, 60);
-    for (size_t i = 0; i < world->count; i++) {
+    size_t single = (chance(world, 50) ? PATTERNS - number : pick(world, 7)) % limits;
+    bool has_groups = chance(world, 60), has_penalties = chance(world, 60);
+    for (size_t i = 0; i < limits; i++) {
         if (is_wild)
-            pick_anything(world, pattern, i);
+            pick_anything(world, pattern);
         else
             pick_in_turn(world, pattern, i);
-        world->limits[i].spend.group_length =
+        world->limits[world->count - 1].spend.group_length =
             has_groups && !chance(world, 20) ? 1 + pick(world, 2) / 2 : 0;
+        size_t to_come = limits - i - 1;
+        if (has_penalties && chance(world, 60) && world->count + to_come < WEIR_CHECK_LIMITS)
+            add_penalty(world, has_groups);
     }
+    world->single = nth_limit(world, single);
 }
 
 void world_begin(struct world *world, uint64_t seed, bool believes_steps_back, bool forgets)
@@ -330,6 +400,10 @@ void world_begin(struct world *world, uint64_t seed, bool believes_steps_back, b
     world->is_steady = world->is_misled || chance(world, 50);
     world->forgets = world->is_steady && forgets;
     for (size_t i = 0; i < world->count; i++) {
+        if (is_penalty(world, i)) {
+            world->limits[i].penalty = pick_penalty(world, &world->limits[i - 1].spend);
+            continue;
+        }
         pick_rate(world, &world->limits[i].spend, pattern.numbers[i], UINT64_MAX);
         set_variant(world, &world->limits[i].spend, pattern.variants[i]);
     }
@@ -361,13 +435,39 @@ static int64_t pick_step_back(struct world *world, const struct limit *limit)
     case 2:
         return -(int64_t)pick_size(world, 400 * DAY);
     default:
+        if (limit->spend.algorithm == WEIR_PENALTY)
+            return -(int64_t)pick_size(world, 2 * limit->penalty.forget_us);
         return -(int64_t)pick_size(world, 2 * limit->spend.rate.window_us);
+    }
+}
+
+/* Ends of bans, and of what is remembered of them. */
+static uint64_t pick_wait_for_penalty(struct world *world, const struct limit *limit)
+{
+    const struct weir_penalty *penalty = &limit->penalty;
+    uint64_t left_us = limit->last.reset_us;
+    switch (pick(world, 9)) {
+    case 0:
+    case 1:
+        return pick(world, 2);
+    case 2:
+        return pick(world, left_us);
+    case 3:
+        return about(world, left_us + penalty->forget_us);
+    case 4:
+        return about(world, penalty->forget_us);
+    case 5:
+        return about(world, penalty->bans_us[pick(world, penalty->ban_count - 1)]);
+    default:
+        return left_us > 0 ? about(world, left_us) : 1;
     }
 }
 
 static uint64_t pick_wait(struct world *world, const struct limit *limit)
 {
     const struct weir_rate *rate = &limit->spend.rate;
+    if (limit->spend.algorithm == WEIR_PENALTY)
+        return pick_wait_for_penalty(world, limit);
     switch (pick(world, 19)) {
     case 0:
     case 1:
@@ -489,22 +589,35 @@ static void pick_settlement(struct world *world, struct limit *limit, struct wei
         spend->cost = WEIR_UNITS_MAX;
 }
 
-/* All limits in order, always the same one, or now and then some in any order. */
-static void pick_limits(struct world *world, struct step *step)
+/* All limits in order, always the same one, or now and then some in any order. Writes their numbers,
+ * without those of penalties, and returns how many. */
+static size_t pick_order(struct world *world, size_t order[WEIR_CHECK_LIMITS])
 {
-    step->count = 0;
+    size_t count = 0;
     bool is_one = world->count > 1 && chance(world, 7);
     for (size_t i = 0; i < world->count; i++)
-        if (!is_one || i == world->single)
-            step->limits[step->count++] = i;
+        if (!is_penalty(world, i) && (!is_one || i == world->single))
+            order[count++] = i;
     if (pick(world, 399) > 0)
-        return;
-    for (size_t i = 0; i < step->count; i++) {
-        size_t other = pick(world, step->count - 1), limit = step->limits[i];
-        step->limits[i] = step->limits[other];
-        step->limits[other] = limit;
+        return count;
+    for (size_t i = 0; i < count; i++) {
+        size_t other = pick(world, count - 1), limit = order[i];
+        order[i] = order[other];
+        order[other] = limit;
     }
-    step->count = 1 + pick(world, step->count - 1);
+    return 1 + pick(world, count - 1);
+}
+
+/* Limits keep their penalties behind them. */
+static void pick_limits(struct world *world, struct step *step)
+{
+    size_t order[WEIR_CHECK_LIMITS], count = pick_order(world, order);
+    step->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        step->limits[step->count++] = order[i];
+        if (is_penalty(world, order[i] + 1))
+            step->limits[step->count++] = order[i] + 1;
+    }
 }
 
 static void pick_operation(struct world *world, struct step *step)
@@ -520,10 +633,26 @@ static void pick_operation(struct world *world, struct step *step)
                                           : pick_size(world, world->limits[0].spend.rate.window_us);
 }
 
+/* It costs what its limit costs. */
+static void pick_punishment(struct world *world, struct step *step, size_t i)
+{
+    struct limit *limit = &world->limits[step->limits[i]];
+    if (chance(world, 1))
+        change_penalty(world, limit, &world->limits[step->limits[i] - 1].spend);
+    step->penalties[i] = limit->penalty;
+    step->spends[i] = limit->spend;
+    step->spends[i].cost = step->spends[i - 1].cost;
+    step->spends[i].penalty = &step->penalties[i];
+}
+
 static void pick_spends(struct world *world, struct step *step)
 {
     for (size_t i = 0; i < step->count; i++) {
         struct limit *limit = &world->limits[step->limits[i]];
+        if (limit->spend.algorithm == WEIR_PENALTY) {
+            pick_punishment(world, step, i);
+            continue;
+        }
         if (chance(world, 1))
             change_limit(world, &limit->spend);
         struct weir_spend *spend = &step->spends[i];
@@ -565,6 +694,8 @@ struct step *world_repeat(struct world *world, const struct step *step)
         mine->spends[i].key = own->key;
         mine->spends[i].key_length = own->key_length;
         mine->spends[i].group_length = own->group_length;
+        if (own->algorithm == WEIR_PENALTY)
+            mine->spends[i].penalty = &mine->penalties[i];
     }
     move_clock(world, mine->pause_us);
     return mine;
@@ -609,11 +740,12 @@ void world_expect(struct world *world, const struct step *step, struct weir_answ
     }
     for (size_t i = 0; i < step->count; i++) {
         struct model_sum *sum = &world->limits[step->limits[i]].sum;
+        bool is_penalty = step->spends[i].algorithm == WEIR_PENALTY;
         if (step->operation == WEIR_SETTLE)
             model_settle(sum, &step->spends[i], world->now_us);
-        else
+        if (step->operation == WEIR_RESET)
             model_finish(sum);
-        if (step->operation != WEIR_BLOCK)
+        if (step->operation != WEIR_BLOCK || is_penalty)
             continue;
         world->limits[step->limits[i]].block_ends_us = world->now_us + step->block_us;
         model_block(sum, world->now_us + step->block_us);

@@ -20,6 +20,7 @@ struct step {
     size_t count;
     size_t limits[WEIR_CHECK_LIMITS]; /* which of the world's the spends are for */
     struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_penalty penalties[WEIR_CHECK_LIMITS]; /* of the spends that are penalties */
 };
 
 /* What was let through, to settle. */
@@ -30,9 +31,11 @@ struct taken {
     bool is_settled; /* at most once */
 };
 
+/* A limit, or a penalty, which stands behind its limit. */
 struct limit {
     char key[96];
     struct weir_spend spend; /* as the next plan has it */
+    struct weir_penalty penalty;
     struct model_sum sum;
     struct weir_answer last;
     uint64_t last_cost;
@@ -52,7 +55,7 @@ struct world {
     uint64_t told_us; /* what the clock says                              */
     uint64_t now_us;  /* what the store makes of it: time never goes back */
     size_t count;
-    size_t single; /* the limit that is asked alone at times */
+    size_t single; /* the limit that is asked alone (but for its penalty) at times */
     struct limit limits[WEIR_CHECK_LIMITS];
     struct step steps[WORLD_STEPS_MAX];
     size_t step_count;

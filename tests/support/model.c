@@ -540,6 +540,8 @@ static const struct kind *kind_of(const struct weir_spend *spend)
         return &sliding_counter;
     case WEIR_SLIDING_LOG:
         return &sliding_log;
+    case WEIR_PENALTY:
+        break;
     }
     abort();
 }
@@ -677,26 +679,107 @@ static struct weir_answer ask(const struct model_sum *sum, const struct weir_spe
     return answer;
 }
 
-void model_spend(struct model_sum *const *sums, const struct weir_spend *spends, size_t count,
+/* penalties: `time_us` is when a ban ends or when the last violation was, `units` how many there were */
+
+static bool is_penalty(const struct weir_spend *spend)
+{
+    return spend->algorithm == WEIR_PENALTY;
+}
+
+/* The row of bans, walked along once for each violation. */
+static uint64_t ban_us(const struct weir_penalty *penalty, uint64_t violations)
+{
+    uint64_t us = 0;
+    for (uint64_t n = penalty->after; n <= violations && n < penalty->after + penalty->ban_count;
+         n++)
+        us = penalty->bans_us[n - penalty->after];
+    return us;
+}
+
+/* How much is left of a ban; no more than a whole one. */
+static uint64_t ban_left_us(const struct model_sum *sum, const struct weir_spend *spend,
+                            uint64_t now_us)
+{
+    wide left = (wide)sum->time_us - now_us;
+    return (uint64_t)clamp(left, 0, ban_us(spend->penalty, sum->units));
+}
+
+/* The clock went back: no time has passed since the last violation. */
+static void penalty_put_right(struct model_sum *sum, const struct weir_spend *spend,
+                              uint64_t now_us)
+{
+    if (sum->time_us > now_us)
+        sum->time_us = now_us + ban_left_us(sum, spend, now_us);
+}
+
+static void violate(struct model_sum *sum, const struct weir_penalty *penalty, uint64_t now_us)
+{
+    if ((wide)sum->time_us + penalty->forget_us <= now_us)
+        sum->units = 0;
+    sum->units++;
+    sum->time_us = now_us + ban_us(penalty, sum->units);
+}
+
+/* What has become of a key that its limit has answered so. */
+static struct weir_answer punish(struct model_sum *sum, const struct weir_spend *spend,
+                                 const struct weir_answer *limit, bool is_limit_blocked,
+                                 uint64_t now_us)
+{
+    bool is_banned = ban_left_us(sum, spend, now_us) > 0;
+    bool is_attempt = spend->cost > 0 && !limit->impossible && !is_limit_blocked;
+    if (is_attempt && (is_banned ? spend->penalty->extends : !limit->allowed))
+        violate(sum, spend->penalty, now_us);
+    uint64_t left_us = ban_left_us(sum, spend, now_us);
+    struct weir_answer answer = { .allowed = left_us == 0 || spend->cost == 0,
+                                  .reset_us = left_us };
+    answer.remaining = left_us == 0 ? WEIR_UNITS_MAX : 0;
+    answer.retry_us = answer.allowed ? 0 : left_us;
+    return answer;
+}
+
+/* Puts penalties right, and has a limit whose key is banned log no refusals. */
+static void look_for_bans(struct model_sum *const *sums, struct weir_spend *spends, size_t count,
+                          uint64_t now_us)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!is_penalty(&spends[i]))
+            continue;
+        penalty_put_right(sums[i], &spends[i], now_us);
+        if (ban_left_us(sums[i], &spends[i], now_us) > 0)
+            spends[i - 1].logs_refusals = false;
+    }
+}
+
+void model_spend(struct model_sum *const *sums, const struct weir_spend *asked, size_t count,
                  uint64_t now_us, struct weir_answer *answers)
 {
+    struct weir_spend spends[WEIR_CHECK_LIMITS];
+    memcpy(spends, asked, count * sizeof spends[0]);
+    look_for_bans(sums, spends, count, now_us);
     bool all_pass = true;
     for (size_t i = 0; i < count; i++) {
-        answers[i] = ask(sums[i], &spends[i], now_us);
+        if (is_penalty(&spends[i]))
+            answers[i] = punish(sums[i], &spends[i], &answers[i - 1],
+                                is_blocked(sums[i - 1], now_us), now_us);
+        else
+            answers[i] = ask(sums[i], &spends[i], now_us);
         all_pass = all_pass && answers[i].allowed;
     }
     /* Where another one has refused, a limit is only looked at. */
     for (size_t i = 0; i < count; i++) {
-        struct weir_spend spend = spends[i];
+        if (is_penalty(&spends[i]))
+            continue;
         if (!all_pass && answers[i].allowed)
-            spend.cost = 0;
-        answers[i] = decide(sums[i], &spend, now_us);
+            spends[i].cost = 0;
+        answers[i] = decide(sums[i], &spends[i], now_us);
     }
 }
 
 void model_settle(struct model_sum *sum, const struct weir_spend *spend, uint64_t now_us)
 {
     wide more = (wide)spend->cost - spend->reserved;
+    if (is_penalty(spend))
+        return;
     if (is_blocked(sum, now_us) || spend->rate.limit == 0)
         return;
     struct model_sum settled = { 0 };

@@ -20,10 +20,11 @@ struct model_sum {
     uint64_t blocked_until_us;
 
     /* gcra, leaky bucket: the arrival time. token bucket: when `units` were missing. windows: the
-     * start. `part` is in 1/parts µs. */
+     * start. penalty: the end of a ban, or the last violation. `part` is in 1/parts µs. */
     uint64_t time_us;
     uint64_t part;
-    uint64_t units;  /* token bucket: missing then; windows: used in the one that starts there */
+    uint64_t units;  /* token bucket: missing then; windows: used in the one that starts there;
+                      * penalty: violations                                                    */
     uint64_t before; /* sliding counter: used in the window before                             */
 
     struct model_entry *entries; /* sliding log, oldest first */
@@ -38,9 +39,10 @@ void model_finish(struct model_sum *sum);
 void model_spend(struct model_sum *const *sums, const struct weir_spend *spends, size_t count,
                  uint64_t now_us, struct weir_answer *answers);
 
-/* Corrects what one decision has taken. */
+/* Corrects what one decision has taken; a penalty's sum stays. */
 void model_settle(struct model_sum *sum, const struct weir_spend *spend, uint64_t now_us);
 
+/* Not for penalties, which a block leaves alone. */
 void model_block(struct model_sum *sum, uint64_t until_us);
 
 #endif

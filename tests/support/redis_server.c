@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGUMENTS_MAX 40
+#define ARGUMENTS_MAX 60
 
 static unsigned pick_port(void)
 {
@@ -38,12 +38,18 @@ void redis_server_prepare(struct redis_server *server)
 
 /* starting */
 
+const char *redis_server_program(void)
+{
+    const char *named = getenv("WEIR_REDIS_SERVER");
+    return named == NULL || named[0] == '\0' ? "redis-server" : named;
+}
+
 static void run_server(const struct redis_server *server, int output)
 {
     char port[8];
     snprintf(port, sizeof port, "%u", server->port);
     const char *arguments[ARGUMENTS_MAX] = {
-        "redis-server",
+        redis_server_program(),
         "--port",
         port,
         "--bind",
@@ -74,7 +80,7 @@ static void run_server(const struct redis_server *server, int output)
     for (size_t i = 0; i < count; i++)
         texts[i] = strdup(arguments[i]);
     execvp(texts[0], texts);
-    perror("redis-server");
+    perror(texts[0]);
     _exit(127);
 }
 
@@ -92,7 +98,7 @@ static bool becomes_ready(int input)
             return true;
     }
     log[length] = '\0';
-    print_error("redis-server did not start:\n%s\n", log);
+    print_error("%s did not start:\n%s\n", redis_server_program(), log);
     return false;
 }
 
@@ -154,7 +160,8 @@ static redisReply *ask(const struct redis_server *server, const char *format, va
 {
     redisContext *context = redisConnectUnix(server->socket);
     assert_non_null(context);
-    assert_int_equal(context->err, 0);
+    if (context->err != 0)
+        fail_msg("%s: %s", server->socket, context->errstr);
     if (server->password != NULL)
         freeReplyObject(redisCommand(context, "AUTH %s", server->password));
     redisReply *reply = redisvCommand(context, format, arguments);

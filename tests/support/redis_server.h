@@ -1,4 +1,4 @@
-/* A redis-server of a test's own: in a folder of its own, on a Unix socket and a port that the
+/* A Redis server of a test's own: in a folder of its own, on a Unix socket and a port that the
  * system chose. It dies with the test. Functions that fail, fail the test. */
 #ifndef TESTS_SUPPORT_REDIS_SERVER_H
 #define TESTS_SUPPORT_REDIS_SERVER_H
@@ -19,6 +19,9 @@ struct redis_server {
     char url[140];              /* "redis+unix://…"                                    */
     char tcp_url[60];           /* "redis://127.0.0.1:…"                               */
 };
+
+/* "redis-server", or what the environment names in WEIR_REDIS_SERVER, such as "valkey-server". */
+const char *redis_server_program(void);
 
 /* Picks folder, socket and port, without starting anything. */
 void redis_server_prepare(struct redis_server *server);

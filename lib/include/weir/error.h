@@ -29,6 +29,7 @@
     X(WEIR_E_STORE_UNAVAILABLE, "store-unavailable", "The store cannot be reached.")               \
     X(WEIR_E_STORE_ERROR, "store-error", "The store answered with an error.")                      \
     X(WEIR_E_BODY, "body", "A request's body is too large or broken.")                             \
+    X(WEIR_E_NOT_BUILT, "not-built", "This build of the library lacks what is asked for.")         \
     X(WEIR_W_COST_ABOVE_CAPACITY, "cost-above-capacity",                                           \
       "A route costs more than a limit can ever hold.")                                            \
     X(WEIR_W_OPEN_ON_LOGIN, "open-on-login",                                                       \
@@ -44,7 +45,15 @@
     X(WEIR_W_NO_SECRET, "no-secret", "Identifiers are hashed without a secret.")                   \
     X(WEIR_W_COUNTED_TWICE, "counted-twice", "A limiter stands twice in one chain.")               \
     X(WEIR_W_QUEUE_OUT_OF_REACH, "queue-out-of-reach",                                             \
-      "A leaky bucket has places that no request can wait in.")
+      "A leaky bucket has places that no request can wait in.")                                    \
+    X(WEIR_W_REDIS_VERSION, "redis-version", "Redis is too old for the scripts that count.")       \
+    X(WEIR_W_REDIS_REPLICA, "redis-replica", "Redis is a replica, where nothing can be counted.")  \
+    X(WEIR_W_REDIS_EVICTION, "redis-eviction", "Redis drops keys when its memory is full.")        \
+    X(WEIR_W_REDIS_CLOCK, "redis-clock", "The clocks of Redis and of this machine differ.")        \
+    X(WEIR_W_REDIS_COMMANDS, "redis-commands", "Redis forbids commands that counting needs.")      \
+    X(WEIR_W_REDIS_KEYS, "redis-keys", "Redis forbids the keys in which limits are kept.")         \
+    X(WEIR_W_REDIS_UNTOLD, "redis-untold", "Redis does not tell how it is set up.")                \
+    X(WEIR_W_ALLOWS_EVERYONE, "allows-everyone", "A list lets every address pass without limits.")
 
 #define WEIR_CODE_ENUM(code, name, meaning) code,
 enum weir_code { WEIR_CODES(WEIR_CODE_ENUM) WEIR_CODE_COUNT };

@@ -12,7 +12,8 @@ enum weir_algorithm {
     WEIR_LEAKY_BUCKET,
     WEIR_FIXED_WINDOW,
     WEIR_SLIDING_COUNTER,
-    WEIR_SLIDING_LOG
+    WEIR_SLIDING_LOG,
+    WEIR_PENALTY /* no limit, but what becomes of a key that one refuses again and again */
 };
 
 /* How much may be spent, made by weir_rate_make(); all in units and microseconds.
@@ -46,6 +47,22 @@ WEIR_API enum weir_code weir_rate_make(uint64_t limit, uint64_t window_us, uint6
 
 struct weir_calendar;
 
+#define WEIR_BANS_MAX          8
+#define WEIR_PENALTY_AFTER_MAX 1000
+
+/* What becomes of a key that its limit refuses again and again: from violation number `after`
+ * on, each brings a ban, the first one of bans_us[0], the next of bans_us[1]; the last one is
+ * repeated. */
+struct weir_penalty {
+    uint32_t after;                  /* 1 to WEIR_PENALTY_AFTER_MAX                           */
+    uint32_t ban_count;              /* 1 to WEIR_BANS_MAX                                    */
+    uint64_t bans_us[WEIR_BANS_MAX]; /* each 1 to WEIR_WINDOW_MAX_US, and not shorter than the
+                                      * one before it                                         */
+    uint64_t forget_us; /* so long after the end of the last ban, or after a violation that brought
+                         * none, all is forgotten; the longest ban to WEIR_WINDOW_MAX_US      */
+    bool extends;       /* an attempt during a ban is a violation too                         */
+};
+
 /* One limit of a plan: spend `cost` units of the sum kept under `key`. */
 struct weir_spend {
     enum weir_algorithm algorithm;
@@ -63,14 +80,24 @@ struct weir_spend {
 
     /* to settle: what was spent, as the decision said */
     uint64_t reserved;   /* its cost                                   */
-    uint64_t decided_us; /* its check->now_us                          */
+    uint64_t decided_us; /* its check->now_us and the answer's after_us */
     uint64_t full_us;    /* that and the answer's reset_us             */
+
+    /* A penalty stands right behind its limit, which costs the same and has another key (in a
+     * cluster one of the same slot); it needs no rate. To settle and to block leave it as it was,
+     * and to reset forgets it. */
+    const struct weir_penalty *penalty; /* borrowed until `done`; NULL: this is a limit */
 };
 
 #define WEIR_KEY_MAX 512
 
 /* What one limit says. When another limit of the plan refused, nothing was spent: `allowed` says
- * what this one would have done, and the numbers are those without this request. */
+ * what this one would have done, and the numbers are those without this request.
+ *
+ * A penalty says whether the key is banned, by a ban that this request has brought as well: then
+ * nothing remains, and `reset_us` and, of what costs anything, `retry_us` are the rest of the ban.
+ * Else WEIR_UNITS_MAX remain. So of both answers the smaller `remaining` holds, and the longer
+ * times. */
 struct weir_answer {
     bool allowed;
     bool impossible;    /* refused, and no wait would help: cost above the capacity    */
@@ -78,6 +105,8 @@ struct weir_answer {
     uint64_t retry_us;  /* refused: wait this long and be let through; else 0          */
     uint64_t reset_us;  /* until all of the limit is there again                       */
     uint64_t wait_us;   /* allowed by a leaky bucket: its moment comes after so long   */
+    uint64_t after_us;  /* decided so long after check->now_us, where that is not the time of
+                         * all limits: they were decided apart. 0 unless a store sets it */
 };
 
 enum weir_store_result {
@@ -109,7 +138,7 @@ struct weir_check {
     enum weir_operation operation;
     bool wants_time; /* to spend: `now_us` is needed afterwards, to settle with     */
     const struct weir_spend *spends; /* `count` of them                             */
-    struct weir_answer *answers;     /* likewise; only WEIR_SPEND fills them        */
+    struct weir_answer *answers;     /* likewise, all 0; only WEIR_SPEND fills them */
     size_t count;
     uint64_t block_us; /* up to WEIR_BURST_MAX_US                                   */
     void (*done)(struct weir_check *check);
@@ -124,11 +153,24 @@ struct weir_check {
     void *store[4];
 };
 
+/* What a store does about a server that may be gone. */
+enum weir_breaker_state {
+    WEIR_BREAKER_CLOSED,   /* it answers                                            */
+    WEIR_BREAKER_STARTING, /* the first try is under way: checks may wait for it    */
+    WEIR_BREAKER_OPEN,     /* it does not: nothing is tried for a while             */
+    WEIR_BREAKER_PROBING   /* a try is under way: checks fail until it has succeeded */
+};
+
 /* How a store is, for health pages. */
 struct weir_store_state {
-    const char *name; /* "memory", "redis", or a user's own                   */
-    bool answering;   /* false: checks fail at once                           */
-    char why[96];     /* not answering: why, in a few words; "" otherwise     */
+    const char *name;                /* "memory", "redis", or a user's own                  */
+    bool answering;                  /* false: checks fail at once                          */
+    enum weir_breaker_state breaker; /* without one: CLOSED; with several servers: the worst */
+    uint64_t retry_us;               /* not answering: after about so long it is worth another try,
+                                      * 1 to 10 s; 0 otherwise                               */
+    uint64_t down_us;                /* not answering: since so long; 0 otherwise            */
+    char server[96];                 /* whom it talks to, "127.0.0.1:6379"; "": nobody       */
+    char why[96];                    /* not answering: why, in a few words; "" otherwise     */
 };
 
 /* A kind of store. All functions may be called from any thread, several at once. */
@@ -152,7 +194,7 @@ struct weir_store_type {
      * with WEIR_STORE_CANCELLED unless the answer was quicker. NULL if answers_inline. */
     void (*cancel)(void *self, struct weir_check *check);
 
-    /* Fills `answering` and `why`; NULL means always answering. */
+    /* Fills all but the name; what it leaves is 0. NULL means always answering. */
     void (*state)(void *self, struct weir_store_state *state);
 
     /* Frees `self`; no check is under way. */
@@ -167,16 +209,31 @@ struct weir_store_options {
     uint64_t memory_bytes;          /* budget of a memory store; 0: 64 MiB                   */
     const struct weir_clock *clock; /* of a memory store; copied; NULL: the system's         */
     struct weir_log log;            /* copied                                                */
+    uint32_t connections;           /* to each Redis server, each with a thread of its own;
+                                     * 0: 1; up to 16                                        */
+    const char *tls_ca_file;        /* PEM: who may sign for a server; NULL: the system's    */
+    const char *tls_cert_file;      /* PEM: shown to the server, with its key; NULL: none    */
+    const char *tls_key_file;       /* PEM                                                   */
+    const char *tls_server_name;    /* asked for, and found in its certificate; NULL: the
+                                     * URL's host                                            */
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
 #define WEIR_STORE_OPTIONS(...)                                                                    \
     (&(const struct weir_store_options){ .size = sizeof(struct weir_store_options), __VA_ARGS__ })
 
-/* Opens the store that `url` names: "memory:", "redis://[user:password@]host[:port][/db]" or
- * "redis+unix:///path[?db=N]". A Redis that is down is no error: the store keeps trying, and
- * checks fail meanwhile. Errors: WEIR_E_VALUE, _NOT_YET, _MEMORY, _SYSTEM, with path
- * "/store/url". The password never appears in an error or a log line. */
+/* Opens the store that `url` names:
+ *
+ *     memory:
+ *     redis://[[user]:password@]host[:port][/db]
+ *     redis+unix://[[user]:password@]/path[?db=N]
+ *     redis+sentinel://[[user]:password@]host[:port],…/master[/db]
+ *                      [?sentinel_user=U&sentinel_password=P]
+ *     redis+cluster://[[user]:password@]host[:port],…
+ *
+ * or with "rediss" for TLS, but for the Unix socket. A Redis that is down is no error: the store
+ * keeps trying, and checks fail meanwhile. Errors: WEIR_E_VALUE, _FILE, _NOT_BUILT, _MEMORY, _SYSTEM,
+ * with a path below "/store". No password appears in an error or a log line. */
 WEIR_API enum weir_code weir_store_open(const char *url, const struct weir_store_options *options,
                                         struct weir_store **store, struct weir_error *error);
 

@@ -26,7 +26,7 @@ static enum weir_algorithm after(enum weir_algorithm algorithm)
 static void gives_each_algorithm_a_tag_of_its_own(void **state)
 {
     (void)state;
-    for (int i = WEIR_GCRA; i <= WEIR_SLIDING_LOG; i++)
+    for (int i = WEIR_GCRA; i <= WEIR_PENALTY; i++)
         for (int j = WEIR_GCRA; j < i; j++)
             assert_string_not_equal(weir_algorithm_tag((enum weir_algorithm)i),
                                     weir_algorithm_tag((enum weir_algorithm)j));
@@ -182,7 +182,7 @@ static void finds_no_fault_with_any_algorithm(void **state)
     for (enum weir_algorithm a = WEIR_GCRA; a <= WEIR_SLIDING_LOG; a = after(a))
         for (int operation = WEIR_SPEND; operation <= WEIR_BLOCK; operation++)
             assert_null(fault_of(spend_of(a, 5), (enum weir_operation)operation));
-    assert_non_null(fault_of(spend_of(WEIR_SLIDING_LOG + 1, 5), WEIR_SPEND));
+    assert_non_null(fault_of(spend_of(WEIR_PENALTY + 1, 5), WEIR_SPEND));
     assert_non_null(fault_of(spend_of(WEIR_GCRA, 5), (enum weir_operation)(WEIR_BLOCK + 1)));
 }
 

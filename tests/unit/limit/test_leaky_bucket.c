@@ -27,20 +27,20 @@ static void decides_by_the_next_free_moment(void **state)
         struct weir_answer want; /* in ms */
         uint64_t owed_after_ms;
     } rows[] = {
-        { "a new key", 0, 500, 1, { true, false, 2, 0, 200, 0 }, 200 },
-        { "behind one", 200, 500, 1, { true, false, 1, 0, 400, 200 }, 400 },
-        { "the last in time", 400, 500, 1, { true, false, 0, 0, 600, 400 }, 600 },
-        { "exactly the longest wait", 500, 500, 1, { true, false, 0, 0, 700, 500 }, 700 },
-        { "a wait too long", 600, 500, 1, { false, false, 0, 100, 600, 0 }, 600 },
-        { "a look at a long queue", 600, 500, 0, { true, false, 0, 0, 600, 0 }, 600 },
-        { "all places at once", 0, 500, 10, { true, false, 0, 0, 2000, 0 }, 2000 },
-        { "no place", 1900, 1900, 1, { false, false, 0, 100, 1900, 0 }, 1900 },
-        { "no places, which take longer", 400, 300, 9, { false, false, 0, 200, 400, 0 }, 400 },
-        { "a wait, which takes longer", 1000, 100, 5, { false, false, 0, 900, 1000, 0 }, 1000 },
-        { "more than will ever be", 600, 500, 11, { false, true, 0, 0, 600, 0 }, 600 },
-        { "no waiting at all", 1000, 0, 1, { true, false, 4, 0, 1200, 0 }, 1200 },
-        { "no waiting, full", 2000, 0, 1, { false, false, 0, 200, 2000, 0 }, 2000 },
-        { "a longest wait beyond all", 0, 9000, 1, { true, false, 9, 0, 200, 0 }, 200 },
+        { "a new key", 0, 500, 1, { true, false, 2, 0, 200, 0, 0 }, 200 },
+        { "behind one", 200, 500, 1, { true, false, 1, 0, 400, 200, 0 }, 400 },
+        { "the last in time", 400, 500, 1, { true, false, 0, 0, 600, 400, 0 }, 600 },
+        { "exactly the longest wait", 500, 500, 1, { true, false, 0, 0, 700, 500, 0 }, 700 },
+        { "a wait too long", 600, 500, 1, { false, false, 0, 100, 600, 0, 0 }, 600 },
+        { "a look at a long queue", 600, 500, 0, { true, false, 0, 0, 600, 0, 0 }, 600 },
+        { "all places at once", 0, 500, 10, { true, false, 0, 0, 2000, 0, 0 }, 2000 },
+        { "no place", 1900, 1900, 1, { false, false, 0, 100, 1900, 0, 0 }, 1900 },
+        { "no places, which take longer", 400, 300, 9, { false, false, 0, 200, 400, 0, 0 }, 400 },
+        { "a wait, which takes longer", 1000, 100, 5, { false, false, 0, 900, 1000, 0, 0 }, 1000 },
+        { "more than will ever be", 600, 500, 11, { false, true, 0, 0, 600, 0, 0 }, 600 },
+        { "no waiting at all", 1000, 0, 1, { true, false, 4, 0, 1200, 0, 0 }, 1200 },
+        { "no waiting, full", 2000, 0, 1, { false, false, 0, 200, 2000, 0, 0 }, 2000 },
+        { "a longest wait beyond all", 0, 9000, 1, { true, false, 9, 0, 200, 0, 0 }, 200 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);

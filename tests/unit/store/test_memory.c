@@ -362,6 +362,37 @@ static void keeps_a_block_through_a_flood(void **state)
     assert_false(ask(&spend).allowed);
 }
 
+/* Neither a ban nor the violations before one; a flood that is refused too must not do it either. */
+static void keeps_penalties_through_a_flood(void **state)
+{
+    (void)state;
+    static const struct weir_penalty penalty = {
+        .after = 2, .ban_count = 1, .bans_us = { HOUR }, .forget_us = 24 * HOUR
+    };
+    struct weir_spend plans[2][2];
+    for (size_t i = 0; i < 2; i++) {
+        plans[i][0] = spend_of(WEIR_GCRA, i == 0 ? "warned" : "banned", 1, HOUR);
+        plans[i][1] = (struct weir_spend){ .algorithm = WEIR_PENALTY,
+                                           .cost = 1,
+                                           .key = i == 0 ? "warned:penalty" : "banned:penalty",
+                                           .key_length = 14,
+                                           .penalty = &penalty };
+        struct weir_answer answers[2];
+        for (size_t n = 0; n < 2 + i; n++)
+            assert_int_equal(carry_out(WEIR_SPEND, plans[i], 2, answers), WEIR_STORE_ANSWERED);
+        assert_int_equal(answers[1].allowed, i == 0);
+    }
+    for (uint64_t n = 0; n < 50000; n++)
+        assert_true(ask_number(n, 1).allowed);
+    for (uint64_t n = 0; n < 50000; n++)
+        ask_number(n % 1000, 1);
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_answer answers[2];
+        carry_out(WEIR_SPEND, plans[i], 2, answers);
+        assert_int_equal(answers[1].retry_us, HOUR);
+    }
+}
+
 static void takes_a_key_of_another_algorithm_for_new(void **state)
 {
     (void)state;
@@ -717,6 +748,7 @@ int main(void)
         CASE(blocks_resets_and_settles_every_algorithm),
         CASE(spends_nothing_anywhere_when_one_refuses),
         SMALL_CASE(keeps_a_block_through_a_flood),
+        SMALL_CASE(keeps_penalties_through_a_flood),
         CASE(takes_a_key_of_another_algorithm_for_new),
         CASE(logs_in_rings_that_grow_and_shrink),
         SMALL_CASE(frees_the_rings_of_a_flood_in_its_budget),

@@ -15,7 +15,7 @@ static struct weir_breaker closed(void)
 {
     struct weir_breaker breaker = made(1);
     weir_breaker_try(&breaker);
-    weir_breaker_succeeded(&breaker);
+    weir_breaker_succeeded(&breaker, 0);
     return breaker;
 }
 
@@ -31,7 +31,7 @@ static void lets_checks_wait_for_the_first_try(void **state)
     /* Later tries are made by the store, and nobody waits for them. */
     weir_breaker_try(&breaker);
     assert_false(weir_breaker_lets_through(&breaker));
-    weir_breaker_succeeded(&breaker);
+    weir_breaker_succeeded(&breaker, 0);
     assert_true(weir_breaker_lets_through(&breaker));
 }
 
@@ -57,27 +57,47 @@ static void stops_the_waiting_for_a_first_try_that_takes_long(void **state)
     assert_true(weir_breaker_timed_out(&breaker));
     assert_false(weir_breaker_lets_through(&breaker));
     assert_false(weir_breaker_is_due(&breaker, UINT64_MAX)); /* it still is under way */
-    weir_breaker_succeeded(&breaker);
+    weir_breaker_succeeded(&breaker, 0);
     assert_true(weir_breaker_lets_through(&breaker));
 }
 
-static void tries_at_once_after_a_connection_that_gave_answers(void **state)
+static void tries_at_once_after_a_connection_that_was_good(void **state)
 {
     (void)state;
     struct weir_breaker breaker = closed();
     weir_breaker_answered(&breaker);
-    weir_breaker_failed(&breaker, 5000 * MS);
-    assert_true(weir_breaker_is_due(&breaker, 5000 * MS));
+    assert_true(weir_breaker_lasts(&breaker, 1000 * MS));
+    weir_breaker_failed(&breaker, 1000 * MS);
+    assert_true(weir_breaker_is_due(&breaker, 1000 * MS));
     weir_breaker_try(&breaker);
-    weir_breaker_failed(&breaker, 5000 * MS);
-    assert_false(weir_breaker_is_due(&breaker, 5024 * MS));
-    assert_true(weir_breaker_is_due(&breaker, 5050 * MS));
+    weir_breaker_failed(&breaker, 1000 * MS);
+    assert_false(weir_breaker_is_due(&breaker, 1024 * MS));
+    assert_true(weir_breaker_is_due(&breaker, 1050 * MS));
 }
 
-static void makes_longer_pauses_up_to_a_second(void **state)
+/* A server, or something in front of it, that answers a little and then breaks off, without end. */
+static void makes_pauses_after_connections_that_do_not_last(void **state)
 {
     (void)state;
-    static const uint64_t most_ms[] = { 50, 100, 200, 400, 800, 1000, 1000, 1000 };
+    struct weir_breaker breaker = made(1);
+    uint64_t now_us = 77;
+    for (int n = 0; n < 10; n++) {
+        weir_breaker_try(&breaker);
+        weir_breaker_succeeded(&breaker, now_us);
+        weir_breaker_answered(&breaker);
+        now_us += 999 * MS;
+        assert_false(weir_breaker_lasts(&breaker, now_us));
+        weir_breaker_failed(&breaker, now_us);
+        assert_false(weir_breaker_is_due(&breaker, now_us + 24 * MS));
+        now_us = breaker.try_at_us;
+    }
+    assert_int_equal(breaker.pause_us, 800 * MS);
+}
+
+static void makes_longer_pauses_up_to_a_bound(void **state)
+{
+    (void)state;
+    static const uint64_t most_ms[] = { 50, 100, 200, 400, 800, 800, 800, 800 };
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct weir_breaker breaker = made(seed * UINT64_C(0x9e3779b97f4a7c15));
         uint64_t now_us = 77;
@@ -101,16 +121,28 @@ static void keeps_its_pauses_long_until_an_answer_comes(void **state)
         weir_breaker_failed(&breaker, 0);
     /* It can be connected to, but it gives no answer. */
     weir_breaker_try(&breaker);
-    weir_breaker_succeeded(&breaker);
+    weir_breaker_succeeded(&breaker, 0);
     weir_breaker_failed(&breaker, 0);
-    assert_true(breaker.try_at_us >= 500 * MS);
+    assert_true(breaker.try_at_us >= 400 * MS);
 
     weir_breaker_try(&breaker);
-    weir_breaker_succeeded(&breaker);
+    weir_breaker_succeeded(&breaker, 0);
     weir_breaker_answered(&breaker);
-    weir_breaker_failed(&breaker, 0); /* the try that comes at once */
+    weir_breaker_failed(&breaker, 1000 * MS); /* the try that comes at once */
+    weir_breaker_failed(&breaker, 1000 * MS);
+    assert_true(breaker.try_at_us <= 1050 * MS);
+}
+
+static void starts_anew_for_another_server(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = made(1);
     weir_breaker_failed(&breaker, 0);
-    assert_true(breaker.try_at_us <= 50 * MS);
+    weir_breaker_start_anew(&breaker);
+    assert_true(weir_breaker_lets_through(&breaker));
+    assert_false(weir_breaker_is_due(&breaker, UINT64_MAX)); /* its try is under way */
+    weir_breaker_failed(&breaker, 0);
+    assert_false(weir_breaker_lets_through(&breaker));
 }
 
 static void tries_at_another_time_in_each_process(void **state)
@@ -134,8 +166,10 @@ int main(void)
         cmocka_unit_test(lets_checks_wait_for_the_first_try),
         cmocka_unit_test(opens_after_five_timeouts_in_a_row),
         cmocka_unit_test(stops_the_waiting_for_a_first_try_that_takes_long),
-        cmocka_unit_test(tries_at_once_after_a_connection_that_gave_answers),
-        cmocka_unit_test(makes_longer_pauses_up_to_a_second),
+        cmocka_unit_test(tries_at_once_after_a_connection_that_was_good),
+        cmocka_unit_test(makes_pauses_after_connections_that_do_not_last),
+        cmocka_unit_test(starts_anew_for_another_server),
+        cmocka_unit_test(makes_longer_pauses_up_to_a_bound),
         cmocka_unit_test(keeps_its_pauses_long_until_an_answer_comes),
         cmocka_unit_test(tries_at_another_time_in_each_process),
     };

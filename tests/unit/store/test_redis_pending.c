@@ -5,6 +5,11 @@
 static struct weir_pending pending;
 static struct weir_check checks[8];
 
+/* Those of a link. */
+static struct weir_redis_commands waiting, under_way;
+
+#define LINK 3
+
 static int open_list(void **state)
 {
     (void)state;
@@ -12,12 +17,16 @@ static int open_list(void **state)
     memset(&pending, 0, sizeof pending);
     assert_true(weir_pending_init(&pending));
     weir_pending_accept(&pending, true);
+    weir_commands_init(&waiting, WEIR_REDIS_PENDING_MAX, LINK, true);
+    weir_commands_init(&under_way, WEIR_REDIS_IN_FLIGHT_MAX, LINK, false);
     return 0;
 }
 
 static int finish_list(void **state)
 {
     (void)state;
+    weir_commands_finish(&waiting);
+    weir_commands_finish(&under_way);
     weir_pending_finish(&pending);
     return 0;
 }
@@ -29,18 +38,48 @@ static void enter(size_t count)
         assert_int_equal(weir_pending_enter(&pending, &checks[i], 100 + i), WEIR_PENDING_ENTERED);
 }
 
+/* The next check that nobody has sent, put at the end of a row; NULL: there is none. */
+static const struct weir_check *put_next(struct weir_redis_commands *row)
+{
+    struct weir_redis_command command;
+    if (!weir_pending_lift(&pending, &pending.unsent, &command))
+        return NULL;
+    assert_int_equal(command.link, WEIR_REDIS_NO_LINK);
+    assert_true(weir_pending_put(&pending, row, &command));
+    return command.check;
+}
+
+static const struct weir_check *send_next(void)
+{
+    return put_next(&under_way);
+}
+
 static void send_all(size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        assert_ptr_equal(weir_pending_send(&pending), &checks[i]);
-    assert_null(weir_pending_send(&pending));
+        assert_ptr_equal(send_next(), &checks[i]);
+    assert_null(send_next());
 }
 
 static const struct weir_check *replied(void)
 {
-    struct weir_check *check;
-    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_CHECK);
-    return check;
+    struct weir_redis_command command;
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_int_equal(command.kind, WEIR_REDIS_CHECK);
+    return command.check;
+}
+
+static void assert_no_more_replies(void)
+{
+    struct weir_redis_command command;
+    assert_false(weir_pending_take_replied(&pending, &under_way, &command));
+}
+
+/* NULL: none is late. */
+static const struct weir_check *late(uint64_t now_us)
+{
+    struct weir_redis_command command;
+    return weir_pending_take_late(&pending, now_us, &command) ? command.check : NULL;
 }
 
 static void sends_and_matches_replies_in_order(void **state)
@@ -50,8 +89,7 @@ static void sends_and_matches_replies_in_order(void **state)
     send_all(3);
     for (size_t i = 0; i < 3; i++)
         assert_ptr_equal(replied(), &checks[i]);
-    struct weir_check *none;
-    assert_int_equal(weir_pending_take_replied(&pending, &none), WEIR_PENDING_TO_NONE);
+    assert_no_more_replies();
     assert_int_equal(pending.count, 0);
 }
 
@@ -60,10 +98,10 @@ static void ends_only_what_is_late(void **state)
     (void)state;
     enter(3);
     send_all(3);
-    assert_null(weir_pending_take_late(&pending, 99));
-    assert_ptr_equal(weir_pending_take_late(&pending, 101), &checks[0]);
-    assert_ptr_equal(weir_pending_take_late(&pending, 101), &checks[1]);
-    assert_null(weir_pending_take_late(&pending, 101));
+    assert_null(late(99));
+    assert_ptr_equal(late(101), &checks[0]);
+    assert_ptr_equal(late(101), &checks[1]);
+    assert_null(late(101));
     /* The late replies find nothing, and the third finds its own. */
     assert_null(replied());
     assert_null(replied());
@@ -74,13 +112,13 @@ static void never_sends_what_was_ended_before(void **state)
 {
     (void)state;
     enter(4);
-    assert_ptr_equal(weir_pending_send(&pending), &checks[0]);
+    assert_ptr_equal(send_next(), &checks[0]);
     assert_true(weir_pending_cancel(&pending, &checks[1], false));
-    assert_ptr_equal(weir_pending_take_late(&pending, 100), &checks[0]);
-    assert_ptr_equal(weir_pending_send(&pending), &checks[2]);
-    assert_ptr_equal(weir_pending_take_late(&pending, 102), &checks[2]);
-    assert_ptr_equal(weir_pending_send(&pending), &checks[3]);
-    assert_null(weir_pending_send(&pending));
+    assert_ptr_equal(late(100), &checks[0]);
+    assert_ptr_equal(send_next(), &checks[2]);
+    assert_ptr_equal(late(102), &checks[2]);
+    assert_ptr_equal(send_next(), &checks[3]);
+    assert_null(send_next());
     assert_null(replied());
     assert_null(replied());
     assert_ptr_equal(replied(), &checks[3]);
@@ -90,8 +128,8 @@ static void cancels_what_is_pending_once(void **state)
 {
     (void)state;
     enter(3);
-    assert_ptr_equal(weir_pending_send(&pending), &checks[0]);
-    assert_null(weir_pending_take_late(&pending, 0)); /* lays the first one down */
+    assert_ptr_equal(send_next(), &checks[0]);
+    assert_null(late(0)); /* lays the first one down */
     for (size_t i = 0; i < 3; i++)
         assert_true(weir_pending_cancel(&pending, &checks[i], false));
     for (size_t i = 0; i < 3; i++)
@@ -107,16 +145,17 @@ static void sends_again_with_the_old_deadline(void **state)
     (void)state;
     enter(4);
     for (size_t i = 0; i < 3; i++)
-        weir_pending_send(&pending);
-    struct weir_check *check;
+        send_next();
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_CHECK);
-        weir_pending_send_again(&pending, check);
+        struct weir_redis_command command;
+        assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+        weir_pending_put_back(&pending, command.check);
+        assert_true(weir_pending_put(&pending, &under_way, &command));
     }
-    assert_ptr_equal(weir_pending_send(&pending), &checks[3]);
+    assert_ptr_equal(send_next(), &checks[3]);
     /* Deadlines still come in order, replies in the order of sending. */
-    assert_ptr_equal(weir_pending_take_late(&pending, 100), &checks[0]);
-    assert_null(weir_pending_take_late(&pending, 100));
+    assert_ptr_equal(late(100), &checks[0]);
+    assert_null(late(100));
     assert_ptr_equal(replied(), &checks[2]);
     assert_null(replied());
     assert_ptr_equal(replied(), &checks[1]);
@@ -124,27 +163,138 @@ static void sends_again_with_the_old_deadline(void **state)
     assert_int_equal(pending.count, 0);
 }
 
+static void hands_out_anew_what_was_put_back(void **state)
+{
+    (void)state;
+    enter(2);
+    send_all(2);
+    struct weir_redis_command command;
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    command.repeats = 4;
+    weir_pending_put_back(&pending, command.check);
+    assert_true(weir_pending_put(&pending, &pending.unsent, &command));
+
+    uint64_t left_us;
+    assert_false(weir_pending_sleep(&pending, 50, &left_us));
+    assert_int_equal(left_us, 50);
+    assert_true(weir_pending_lift(&pending, &pending.unsent, &command));
+    assert_ptr_equal(command.check, &checks[0]);
+    assert_int_equal(command.repeats, 4);
+    weir_pending_take_held(&pending);
+    assert_int_equal(pending.count, 1);
+    assert_ptr_equal(late(200), &checks[1]);
+    assert_null(late(200));
+}
+
+static void keeps_deadlines_in_order_whatever_comes(void **state)
+{
+    (void)state;
+    static const uint64_t deadlines[] = { 500, 300, 400, 300, 600, 100 };
+    static const size_t order[] = { 5, 1, 3, 2, 0, 4 };
+    for (size_t i = 0; i < COUNT_OF(deadlines); i++)
+        assert_int_equal(weir_pending_enter(&pending, &checks[i], deadlines[i]),
+                         WEIR_PENDING_ENTERED);
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        assert_null(late(deadlines[order[i]] - 1));
+        assert_ptr_equal(late(deadlines[order[i]]), &checks[order[i]]);
+    }
+}
+
+static void says_over_which_link_a_late_check_went(void **state)
+{
+    (void)state;
+    enter(3);
+    assert_ptr_equal(put_next(&under_way), &checks[0]);
+    assert_ptr_equal(put_next(&waiting), &checks[1]);
+    static const uint16_t links[] = { LINK, LINK, WEIR_REDIS_NO_LINK };
+    for (size_t i = 0; i < COUNT_OF(links); i++) {
+        struct weir_redis_command command;
+        assert_true(weir_pending_take_late(&pending, 200, &command));
+        assert_ptr_equal(command.check, &checks[i]);
+        assert_int_equal(command.link, links[i]);
+    }
+}
+
+static void writes_what_waits_in_order(void **state)
+{
+    (void)state;
+    enter(5);
+    for (size_t i = 0; i < 5; i++)
+        put_next(&waiting);
+    assert_true(weir_pending_cancel(&pending, &checks[0], false));
+    assert_true(weir_pending_cancel(&pending, &checks[2], false));
+    static const size_t order[] = { 1, 3, 4 };
+    for (size_t i = 0; i < COUNT_OF(order); i++)
+        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check,
+                         &checks[order[i]]);
+    assert_null(weir_pending_move(&pending, &waiting, &under_way));
+    assert_int_equal(weir_commands_count(&under_way), 3);
+    for (size_t i = 0; i < COUNT_OF(order); i++)
+        assert_ptr_equal(replied(), &checks[order[i]]);
+}
+
+static void ends_a_row_without_its_questions(void **state)
+{
+    (void)state;
+    enter(4);
+    const struct weir_redis_command own = { .kind = WEIR_REDIS_PING };
+    assert_ptr_equal(send_next(), &checks[0]);
+    assert_true(weir_pending_put(&pending, &under_way, &own));
+    assert_ptr_equal(send_next(), &checks[1]);
+    assert_ptr_equal(put_next(&waiting), &checks[2]);
+    struct weir_redis_command command;
+    size_t at = under_way.first;
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(weir_pending_take_from(&pending, &under_way, &at, &command));
+        assert_ptr_equal(command.check, &checks[i]);
+    }
+    assert_false(weir_pending_take_from(&pending, &under_way, &at, &command));
+    assert_int_equal(pending.count, 2);
+    assert_null(replied());
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_int_equal(command.kind, WEIR_REDIS_PING);
+}
+
+static void takes_two_replies_for_a_check_behind_asking(void **state)
+{
+    (void)state;
+    enter(2);
+    struct weir_redis_command command;
+    assert_true(weir_pending_lift(&pending, &pending.unsent, &command));
+    command.how = WEIR_REDIS_WITH_ASKING | WEIR_REDIS_OWES_ASKING;
+    assert_true(weir_pending_put(&pending, &under_way, &command));
+    assert_ptr_equal(send_next(), &checks[1]);
+
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_int_equal(command.kind, WEIR_REDIS_ASKING);
+    assert_null(command.check);
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_ptr_equal(command.check, &checks[0]);
+    assert_int_equal(command.how, WEIR_REDIS_WITH_ASKING); /* should it be sent again */
+    assert_ptr_equal(replied(), &checks[1]);
+}
+
 static void wakes_a_thread_that_sleeps_once(void **state)
 {
     (void)state;
     uint64_t left_us;
-    assert_true(weir_pending_sleep(&pending, true, 50, &left_us));
+    assert_true(weir_pending_sleep(&pending, 50, &left_us));
     assert_int_equal(left_us, UINT64_MAX);
     assert_int_equal(weir_pending_enter(&pending, &checks[0], 100), WEIR_PENDING_MUST_WAKE);
     assert_int_equal(weir_pending_enter(&pending, &checks[1], 101), WEIR_PENDING_ENTERED);
 
-    /* There is something to send, unless it cannot be sent yet. */
-    assert_false(weir_pending_sleep(&pending, true, 50, &left_us));
-    assert_true(weir_pending_sleep(&pending, false, 50, &left_us));
+    /* There is something to send. */
+    assert_false(weir_pending_sleep(&pending, 50, &left_us));
     assert_int_equal(left_us, 50);
-    weir_pending_send(&pending); /* it is awake by itself */
+    send_all(2); /* it is awake by itself */
     assert_int_equal(weir_pending_enter(&pending, &checks[2], 102), WEIR_PENDING_ENTERED);
-    assert_true(weir_pending_sleep(&pending, false, 150, &left_us));
+    assert_ptr_equal(put_next(&waiting), &checks[2]);
+    assert_true(weir_pending_sleep(&pending, 150, &left_us));
     assert_int_equal(left_us, 0);
 
     assert_true(weir_pending_stop(&pending));
     assert_true(weir_pending_stops(&pending));
-    assert_false(weir_pending_sleep(&pending, false, 50, &left_us));
+    assert_false(weir_pending_sleep(&pending, 50, &left_us));
     assert_int_equal(weir_pending_enter(&pending, &checks[3], 103), WEIR_PENDING_CLOSED);
     weir_pending_accept(&pending, true);
     assert_int_equal(weir_pending_enter(&pending, &checks[3], 103), WEIR_PENDING_CLOSED);
@@ -172,25 +322,25 @@ static void has_bounds(void **state)
     struct weir_check *extra = &many[WEIR_REDIS_PENDING_MAX];
     assert_int_equal(weir_pending_enter(&pending, extra, 100), WEIR_PENDING_FULL);
 
+    /* They all may wait, but not all may be under way. */
+    for (size_t i = 0; i < WEIR_REDIS_PENDING_MAX; i++)
+        assert_ptr_equal(put_next(&waiting), &many[i]);
     for (size_t i = 0; i < WEIR_REDIS_IN_FLIGHT_MAX; i++)
-        assert_ptr_equal(weir_pending_send(&pending), &many[i]);
-    assert_null(weir_pending_send(&pending));
-    uint64_t left_us;
-    assert_true(weir_pending_sleep(&pending, true, 0, &left_us)); /* only a reply helps now */
+        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &many[i]);
+    assert_null(weir_pending_move(&pending, &waiting, &under_way));
 
-    /* Slots are used again and again, past the end of their ring. */
+    /* Places are used again and again. */
     for (size_t i = WEIR_REDIS_IN_FLIGHT_MAX; i < WEIR_REDIS_PENDING_MAX; i++) {
         assert_ptr_equal(replied(), &many[i - WEIR_REDIS_IN_FLIGHT_MAX]);
-        assert_ptr_equal(weir_pending_send(&pending), &many[i]);
+        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &many[i]);
     }
     assert_int_equal(pending.count, WEIR_REDIS_IN_FLIGHT_MAX);
 
-    /* A lost connection takes its slots along. */
+    /* A lost connection takes what was under way along. */
     while (weir_pending_take_any(&pending) != NULL)
         continue;
-    weir_pending_forget(&pending);
-    struct weir_check *none;
-    assert_int_equal(weir_pending_take_replied(&pending, &none), WEIR_PENDING_TO_NONE);
+    weir_pending_forget(&pending, &under_way);
+    assert_no_more_replies();
     free(many);
 }
 
@@ -247,28 +397,47 @@ static void keeps_replies_to_its_own_commands_apart(void **state)
 {
     (void)state;
     enter(2);
-    assert_ptr_equal(weir_pending_send(&pending), &checks[0]);
-    assert_true(weir_pending_send_own(&pending));
-    assert_ptr_equal(weir_pending_send(&pending), &checks[1]);
-    struct weir_check *check;
+    const struct weir_redis_command own = { .kind = WEIR_REDIS_HASH };
+    assert_ptr_equal(send_next(), &checks[0]);
+    assert_true(weir_pending_put(&pending, &under_way, &own));
+    assert_ptr_equal(send_next(), &checks[1]);
+    struct weir_redis_command command;
     assert_ptr_equal(replied(), &checks[0]);
-    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_OWN);
-    assert_null(check);
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_int_equal(command.kind, WEIR_REDIS_HASH);
+    assert_null(command.check);
     assert_ptr_equal(replied(), &checks[1]);
-    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_NONE);
+    assert_no_more_replies();
     assert_int_equal(pending.count, 0);
 }
 
 static void has_no_more_room_for_its_own_commands(void **state)
 {
     (void)state;
+    const struct weir_redis_command own = { .kind = WEIR_REDIS_HASH };
     for (size_t i = 0; i < WEIR_REDIS_IN_FLIGHT_MAX; i++)
-        assert_true(weir_pending_send_own(&pending));
-    assert_false(weir_pending_send_own(&pending));
-    struct weir_check *check;
-    assert_int_equal(weir_pending_take_replied(&pending, &check), WEIR_PENDING_TO_OWN);
-    assert_true(weir_pending_send_own(&pending));
-    weir_pending_forget(&pending);
+        assert_true(weir_pending_put(&pending, &under_way, &own));
+    assert_false(weir_pending_put(&pending, &under_way, &own));
+    struct weir_redis_command command;
+    assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+    assert_true(weir_pending_put(&pending, &under_way, &own));
+    weir_pending_forget(&pending, &under_way);
+}
+
+/* Checks that come and end while a link takes nothing must not fill the row of those that wait. */
+static void forgets_those_that_ended_while_they_waited(void **state)
+{
+    (void)state;
+    enter(1);
+    put_next(&waiting);
+    for (size_t n = 0; n < 4 * WEIR_REDIS_PENDING_MAX; n++) {
+        assert_int_equal(weir_pending_enter(&pending, &checks[1], 200), WEIR_PENDING_ENTERED);
+        assert_ptr_equal(put_next(&waiting), &checks[1]);
+        assert_true(weir_pending_cancel(&pending, &checks[1], true));
+    }
+    assert_in_range(waiting.capacity, 1, 64);
+    assert_in_range(pending.unsent.capacity, 1, 64);
+    assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &checks[0]);
 }
 
 int main(void)
@@ -279,6 +448,12 @@ int main(void)
         CASE(never_sends_what_was_ended_before),
         CASE(cancels_what_is_pending_once),
         CASE(sends_again_with_the_old_deadline),
+        CASE(hands_out_anew_what_was_put_back),
+        CASE(keeps_deadlines_in_order_whatever_comes),
+        CASE(says_over_which_link_a_late_check_went),
+        CASE(writes_what_waits_in_order),
+        CASE(ends_a_row_without_its_questions),
+        CASE(takes_two_replies_for_a_check_behind_asking),
         CASE(wakes_a_thread_that_sleeps_once),
         CASE(takes_nothing_while_nobody_is_there_to_ask),
         CASE(has_bounds),
@@ -286,6 +461,7 @@ int main(void)
         CASE(does_not_wait_for_itself),
         CASE(keeps_replies_to_its_own_commands_apart),
         CASE(has_no_more_room_for_its_own_commands),
+        CASE(forgets_those_that_ended_while_they_waited),
     };
     return cmocka_run_group_tests_name("redis_pending", tests, NULL, NULL);
 }

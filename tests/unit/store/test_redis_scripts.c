@@ -44,6 +44,28 @@ static size_t count_of(const char *text, const char *part)
     return count;
 }
 
+/* Each limit with a penalty behind it. */
+static void for_shapes_with_penalties(void (*test)(const struct weir_redis_shape *shape),
+                                      enum weir_operation operation)
+{
+    static const struct weir_penalty penalty = {
+        .after = 1, .ban_count = 1, .bans_us = { SECOND }, .forget_us = SECOND
+    };
+    static const char *const keys[] = { "g:p", "g:q", "g:r" };
+    struct weir_spend limits[3];
+    memcpy(limits, spends, sizeof limits);
+    for (size_t i = 0; i < 3; i++) {
+        spends[2 * i] = limits[i];
+        spends[2 * i + 1] = (struct weir_spend){ .algorithm = WEIR_PENALTY,
+                                                 .key = keys[i],
+                                                 .key_length = 3,
+                                                 .group_length = limits[i].group_length,
+                                                 .penalty = &penalty };
+        struct weir_redis_shape shape = shape_of(operation, 2 * i + 2);
+        test(&shape);
+    }
+}
+
 /* All kinds of limits, alone and in groups, with rates of both kinds. */
 static void for_all_shapes(void (*test)(const struct weir_redis_shape *shape))
 {
@@ -60,6 +82,7 @@ static void for_all_shapes(void (*test)(const struct weir_redis_shape *shape))
                             shape_of((enum weir_operation)operation, count);
                         test(&shape);
                     }
+                    for_shapes_with_penalties(test, (enum weir_operation)operation);
                 }
 }
 
@@ -67,10 +90,10 @@ static void assert_is_whole(const struct weir_redis_shape *shape)
 {
     for (int clock = 0; clock < 2; clock++) {
         const char *text = composed(shape, (enum weir_redis_clock)clock);
-        static const char *const placeholders[] = { "_i",     "_g",     "AT_",     "NUMBER_",
-                                                    "STATES", "FORMAT", "ALL_",    "COUNT_",
-                                                    "ZEROS",  "HEAD_",  "OFFSET_", "SIZE_",
-                                                    "FITS",   "BEFORE", "HIGH_" };
+        static const char *const placeholders[] = {
+            "_i",    "_g",      "AT_",   "NUMBER_", "STATES", "FORMAT", "ALL_", "COUNT_", "ZEROS",
+            "HEAD_", "OFFSET_", "SIZE_", "FITS",    "BEFORE", "HIGH_",  "BANS", "LIMIT_"
+        };
         for (size_t i = 0; i < COUNT_OF(placeholders); i++)
             for (const char *at = text; (at = strstr(at, placeholders[i])) != NULL; at++) {
                 char next = at[strlen(placeholders[i])];
@@ -175,10 +198,6 @@ static void forgets_the_one_that_was_not_used_for_longest(void **state)
     assert_string_equal(again->hash, "");
     assert_int_equal(again->text_length, strlen(again->text));
     assert_string_equal(again->text, composed(&second, WEIR_REDIS_OWN_CLOCK));
-
-    again->is_loading = true;
-    weir_redis_scripts_forget_loading(&scripts);
-    assert_false(again->is_loading);
     weir_redis_scripts_finish(&scripts);
 }
 

@@ -122,6 +122,66 @@ static void writes_the_numbers_of_each_limit(void **state)
     assert_rows(rows, COUNT_OF(rows), WEIR_SPEND);
 }
 
+/* A minute, then five. */
+static const struct weir_penalty penalty = {
+    .after = 3,
+    .ban_count = 2,
+    .bans_us = { 60 * SECOND, 300 * SECOND },
+    .forget_us = 600 * SECOND,
+};
+
+static struct weir_spend penalty_of(const char *key, uint64_t cost)
+{
+    return (struct weir_spend){ .algorithm = WEIR_PENALTY,
+                                .cost = cost,
+                                .key = key,
+                                .key_length = strlen(key),
+                                .penalty = &penalty };
+}
+
+/* What is forgotten when; whether it costs anything that can fit; whether attempts extend a ban; how
+ * many violations bring one; and the bans. */
+static void writes_a_penalty_behind_its_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        enum weir_operation operation;
+        uint64_t limit, cost;
+        bool extends;
+        const char *want;
+    } rows[] = {
+        { "one unit", WEIR_SPEND, 10, 1, false, "10 1 1000000 600000000 1 0 3 " },
+        { "all of it", WEIR_SPEND, 10, 10, true, "10 10 1000000 600000000 1 1 3 " },
+        { "a look", WEIR_SPEND, 10, 0, false, "10 0 1000000 600000000 0 0 3 " },
+        { "a cost that never fits", WEIR_SPEND, 10, 11, false, "10 11 1000000 600000000 0 0 3 " },
+        { "a limit of nothing", WEIR_SPEND, 0, 1, false, "1 600000000 0 0 3 " },
+        { "a settlement", WEIR_SETTLE, 10, 1, false, "10 1 1000000 0 600000000" },
+        { "a block", WEIR_BLOCK, 10, 1, false, "7000000 600000000" },
+        { "a reset", WEIR_RESET, 10, 1, false, "" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        struct weir_penalty own = penalty;
+        own.extends = rows[i].extends;
+        struct weir_spend spends[] = {
+            spend_of(WEIR_FIXED_WINDOW, rows[i].limit, SECOND, 0, rows[i].cost),
+            penalty_of("p", rows[i].cost),
+        };
+        spends[1].penalty = &own;
+        const struct weir_check check = {
+            .operation = rows[i].operation, .spends = spends, .count = 2, .block_us = 7 * SECOND
+        };
+        char want[200];
+        snprintf(want, sizeof want, "%s2 k p%s%s", EVALSHA, rows[i].want[0] != '\0' ? " " : "",
+                 rows[i].want);
+        const char *got = written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK);
+        assert_int_equal(strncmp(got, want, strlen(want)), 0);
+        /* Two doubles, whose bytes do not print. */
+        assert_int_equal(strlen(got), strlen(want) + (rows[i].operation == WEIR_SPEND ? 16 : 0));
+    }
+}
+
 static struct weir_spend settled(struct weir_spend spend, uint64_t reserved)
 {
     spend.reserved = reserved;
@@ -375,10 +435,10 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&bulk, 90000);
     put_double(&bulk, 0);
     assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
-    assert_answer(answers[0], (struct weir_answer){ true, false, 4, 0, SECOND, 0 });
-    assert_answer(answers[1], (struct weir_answer){ true, false, 8, 0, 400000, 0 });
-    assert_answer(answers[2], (struct weir_answer){ true, false, 66, 0, 750000, 0 });
-    assert_answer(answers[3], (struct weir_answer){ true, false, 9, 0, 750000, 0 });
+    assert_answer(answers[0], (struct weir_answer){ true, false, 4, 0, SECOND, 0, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, 8, 0, 400000, 0, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, 66, 0, 750000, 0, 0 });
+    assert_answer(answers[3], (struct weir_answer){ true, false, 9, 0, 750000, 0, 0 });
 
     /* One refused: the others have spent nothing. */
     struct bulk refused = { .length = 0 };
@@ -389,9 +449,9 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&refused, 90000);
     put_double(&refused, 50000);
     assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
-    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 50000, 90000, 0 });
-    assert_answer(answers[1], (struct weir_answer){ true, false, 9, 0, 200000, 0 });
-    assert_answer(answers[2], (struct weir_answer){ true, false, 67, 0, 750000, 0 });
+    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 50000, 90000, 0, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, 9, 0, 200000, 0, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, 67, 0, 750000, 0, 0 });
 
     /* A blocked log. */
     refused.length -= 24;
@@ -399,7 +459,84 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&refused, 5 * (double)SECOND);
     put_double(&refused, 0);
     assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
-    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 5 * SECOND, 5 * SECOND, 0 });
+    assert_answer(answers[0],
+                  (struct weir_answer){ false, false, 0, 5 * SECOND, 5 * SECOND, 0, 0 });
+}
+
+/* The state that the script has met, and what it did then. */
+static void reads_a_penalty_by_what_its_limit_says(void **state)
+{
+    (void)state;
+    const double now = (double)NOW, second = (double)SECOND;
+    static const struct weir_answer free_of_it = { .allowed = true, .remaining = WEIR_UNITS_MAX };
+    const struct {
+        const char *what;
+        double first; /* of the limit: 5 a second, gcra */
+        uint32_t high;
+        uint32_t violations;
+        double quiet;
+        bool is_refused;
+        struct weir_answer want;
+    } rows[] = {
+        { "room", 0, 0, 2, now - second, false, free_of_it },
+        { "no room", now + second, 0, 1, now - second, true, free_of_it },
+        { "the third time",
+          now + second,
+          0,
+          2,
+          now - second,
+          true,
+          { .retry_us = 60 * SECOND, .reset_us = 60 * SECOND } },
+        { "the fourth",
+          now + second,
+          0,
+          3,
+          now - second,
+          true,
+          { .retry_us = 300 * SECOND, .reset_us = 300 * SECOND } },
+        { "a ban", 0, 0, 3, now + second, true, { .retry_us = SECOND, .reset_us = SECOND } },
+        { "a blocked limit", now + second, UINT32_MAX, 2, now - second, true, free_of_it },
+        { "what cannot be", 0, 0, 3, now + 0.5, false, free_of_it },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        const struct weir_spend spends[] = { spend_of(WEIR_GCRA, 5, SECOND, 5, 1),
+                                             penalty_of("p", 1) };
+        struct weir_answer answers[2];
+        struct weir_check check = { .spends = spends, .answers = answers, .count = 2 };
+        for (int lies = 0; lies < 2; lies++) {
+            struct bulk bulk = { .length = 0 };
+            put_double(&bulk, rows[i].is_refused != lies ? -now : now);
+            put_state(&bulk, rows[i].first, 0, rows[i].high);
+            put_state(&bulk, rows[i].quiet, rows[i].violations, 0);
+            enum weir_redis_meaning meaning = meaning_of_bulk(&bulk, bulk.length, &check);
+            assert_int_equal(meaning, lies ? WEIR_REDIS_REFUSED : WEIR_REDIS_DECIDED);
+        }
+        assert_answer(answers[1], rows[i].want);
+    }
+}
+
+/* During a ban a log of refusals takes none, so its wait is what it was. */
+static void reads_a_log_that_is_quiet_during_a_ban(void **state)
+{
+    (void)state;
+    struct weir_spend spends[] = { spend_of(WEIR_SLIDING_LOG, 9, SECOND, 0, 1),
+                                   penalty_of("p", 1) };
+    spends[0].logs_refusals = true;
+    for (int banned = 0; banned < 2; banned++) {
+        struct weir_answer answers[2];
+        struct weir_check check = { .spends = spends, .answers = answers, .count = 2 };
+        struct bulk bulk = { .length = 0 };
+        put_double(&bulk, -(double)NOW);
+        put_state(&bulk, (double)NOW + (banned ? 7 : -7), 4, 0);
+        put_double(&bulk, 9);
+        put_double(&bulk, 90000);
+        put_double(&bulk, 50000);
+        assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
+        assert_int_equal(answers[0].retry_us, 50000);
+        assert_int_equal(answers[0].reset_us, banned ? 90000 : SECOND);
+        assert_int_equal(answers[1].retry_us, banned ? 7 : 300 * SECOND);
+    }
 }
 
 static void takes_states_that_cannot_be_for_new_ones(void **state)
@@ -523,12 +660,24 @@ static void knows_errors_by_their_first_word(void **state)
         { "-NOSCRIPT No matching script. Please use EVAL.\r\n", WEIR_REDIS_NO_SCRIPT, "" },
         { "-OOM command not allowed\r\n", WEIR_REDIS_REFUSED, "OOM command not allowed" },
         { "-BUSY Redis is busy\r\n", WEIR_REDIS_REFUSED, "BUSY Redis is busy" },
-        { "-MASTERDOWN Link down\r\n", WEIR_REDIS_REFUSED, "MASTERDOWN Link down" },
-        { "-CLUSTERDOWN down\r\n", WEIR_REDIS_REFUSED, "CLUSTERDOWN down" },
+        { "-MASTERDOWN Link down\r\n", WEIR_REDIS_UNFIT, "MASTERDOWN Link down" },
+        { "-CLUSTERDOWN down\r\n", WEIR_REDIS_CLUSTER_DOWN, "CLUSTERDOWN down" },
+        { "-MOVED 3999 127.0.0.1:6381\r\n", WEIR_REDIS_MOVED, "MOVED 3999 127.0.0.1:6381" },
+        { "-ASK 3999 127.0.0.1:6381\r\n", WEIR_REDIS_ASK, "ASK 3999 127.0.0.1:6381" },
+        { "-ASKED for nothing\r\n", WEIR_REDIS_REFUSED, "ASKED for nothing" },
+        { "-TRYAGAIN Multiple keys\r\n", WEIR_REDIS_TRY_AGAIN, "TRYAGAIN Multiple keys" },
         { "-NOPERM no\r\n", WEIR_REDIS_REFUSED, "NOPERM no" },
         { "-READONLY You can't write\r\n", WEIR_REDIS_UNFIT, "READONLY You can't write" },
         { "-ERR Error running script: @user_script: 1: -READONLY You can't\r\n", WEIR_REDIS_UNFIT,
-          "ERR Error running script: @user_script: 1: -READONLY You can't" },
+          "READONLY You can't" },
+        { "-ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 12: -OOM "
+          "no\r\n",
+          WEIR_REDIS_REFUSED, "OOM no" },
+        { "-ERR Error running script (call to f_6b1b): @user_script:3: attempt to index\r\n",
+          WEIR_REDIS_REFUSED, "attempt to index" },
+        { "-OOM no. script: 6b1b, on @user_script:1.\r\n", WEIR_REDIS_REFUSED,
+          "OOM no. script: 6b1b, on @user_script:1." },
+        { "-ERR @user_script:1: \r\n", WEIR_REDIS_REFUSED, "ERR @user_script:1: " },
         { "-LOADING Redis is loading\r\n", WEIR_REDIS_UNFIT, "LOADING Redis is loading" },
         { "-ERR line\x1b[2J\tend\xff\r\n", WEIR_REDIS_REFUSED, "ERR line?[2J?end?" },
         { "-\r\n", WEIR_REDIS_REFUSED, "" },
@@ -595,6 +744,9 @@ int main(void)
         cmocka_unit_test(finds_the_fault_of_a_check),
         cmocka_unit_test(reads_the_time_in_use_of_a_lone_limit),
         cmocka_unit_test(reads_the_states_of_many_limits),
+        cmocka_unit_test(writes_a_penalty_behind_its_limit),
+        cmocka_unit_test(reads_a_penalty_by_what_its_limit_says),
+        cmocka_unit_test(reads_a_log_that_is_quiet_during_a_ban),
         cmocka_unit_test(takes_states_that_cannot_be_for_new_ones),
         cmocka_unit_test(refuses_what_the_script_cannot_say),
         cmocka_unit_test(refuses_replies_of_another_type),

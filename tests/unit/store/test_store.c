@@ -1,11 +1,13 @@
 #include "test.h"
 
 #include "store/memory.h"
+#include "store/redis_tls.h"
 
 static void says_which_urls_it_knows(void **state)
 {
     (void)state;
-    static const struct {
+    const enum weir_code with_tls = weir_redis_tls_is_built() ? WEIR_OK : WEIR_E_NOT_BUILT;
+    const struct {
         const char *when;
         const char *url;
         enum weir_code code;
@@ -17,10 +19,12 @@ static void says_which_urls_it_knows(void **state)
         { "another product", "memcached://10.0.0.1:11211", WEIR_E_VALUE },
         { "no slashes", "redis:127.0.0.1", WEIR_E_VALUE },
         { "capital letters", "REDIS://127.0.0.1", WEIR_E_VALUE },
-        { "Sentinel", "redis+sentinel://a:26379,b:26379/master", WEIR_E_NOT_YET },
-        { "a cluster", "redis+cluster://a:6379,b:6379", WEIR_E_NOT_YET },
-        { "TLS", "rediss://a:6379", WEIR_E_NOT_YET },
-        { "a cluster with TLS", "rediss+cluster://a:6379", WEIR_E_NOT_YET },
+        { "a server", "redis://127.0.0.1:1", WEIR_OK },
+        { "Sentinels", "redis+sentinel://127.0.0.1:1,127.0.0.1:2/master", WEIR_OK },
+        { "Sentinels without a master", "redis+sentinel://127.0.0.1:1", WEIR_E_VALUE },
+        { "a cluster", "redis+cluster://127.0.0.1:1,127.0.0.1:2", WEIR_OK },
+        { "TLS", "rediss://127.0.0.1:1", with_tls },
+        { "a cluster with TLS", "rediss+cluster://127.0.0.1:1", with_tls },
         { "no URL", NULL, WEIR_E_ARGUMENT },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -29,7 +33,7 @@ static void says_which_urls_it_knows(void **state)
         struct weir_error error = WEIR_NO_ERROR;
         assert_int_equal(weir_store_open(rows[i].url, NULL, &store, &error), rows[i].code);
         assert_int_equal(store != NULL, rows[i].code == WEIR_OK);
-        if (rows[i].code == WEIR_E_VALUE || rows[i].code == WEIR_E_NOT_YET)
+        if (rows[i].code == WEIR_E_VALUE || rows[i].code == WEIR_E_NOT_BUILT)
             assert_string_equal(error.path, "/store/url");
         store = weir_store_free(store);
     }
@@ -40,8 +44,9 @@ static void keeps_passwords_out_of_errors(void **state)
     (void)state;
     static const char *const urls[] = {
         "hunter2:",
-        "rediss://user:hunter2@host",
-        "redis+cluster://:hunter2@host",
+        "rediss://user:hunter2@host:port",
+        "redis+cluster://:hunter2@host,",
+        "redis+sentinel://:hunter2@host",
         "reddis://user:hunter2@host",
     };
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
@@ -90,6 +95,21 @@ static void wants_a_budget_it_can_work_with(void **state)
             rows[i].code);
         store = weir_store_free(store);
     }
+}
+
+static void has_a_bound_on_connections(void **state)
+{
+    (void)state;
+    struct weir_store *store = NULL;
+    struct weir_error error = WEIR_NO_ERROR;
+    const char *url = "redis://127.0.0.1:1";
+    assert_int_equal(weir_store_open(url, WEIR_STORE_OPTIONS(.connections = 17), &store, &error),
+                     WEIR_E_VALUE);
+    assert_string_equal(error.path, "/store/connections");
+    assert_string_equal(error.text, "A store can have 1 to 16 connections to each server, not 17.");
+    assert_int_equal(weir_store_open(url, WEIR_STORE_OPTIONS(.connections = 16), &store, NULL),
+                     WEIR_OK);
+    store = weir_store_free(store);
 }
 
 /* a store of a user's own */
@@ -188,6 +208,7 @@ int main(void)
         cmocka_unit_test(says_which_urls_it_knows),
         cmocka_unit_test(keeps_passwords_out_of_errors),
         cmocka_unit_test(takes_options_of_the_right_make_only),
+        cmocka_unit_test(has_a_bound_on_connections),
         cmocka_unit_test(wants_a_budget_it_can_work_with),
         cmocka_unit_test(takes_a_store_of_a_users_own),
         cmocka_unit_test(refuses_a_type_that_lacks_something),

@@ -1,0 +1,119 @@
+#include "store/redis_voice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool weir_voice_init(struct weir_redis_voice *voice)
+{
+    memset(voice->servers, 0, sizeof voice->servers);
+    voice->advice = (struct weir_advice_book){ .count = 0 };
+    return pthread_mutex_init(&voice->mutex, NULL) == 0;
+}
+
+void weir_voice_finish(struct weir_redis_voice *voice)
+{
+    pthread_mutex_destroy(&voice->mutex);
+}
+
+/* FNV-1a (Fowler, Noll, Vo). */
+uint64_t weir_voice_name(const char *server)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (; *server != '\0'; server++)
+        hash = (hash ^ (unsigned char)*server) * UINT64_C(1099511628211);
+    return hash == 0 ? 1 : hash;
+}
+
+static struct weir_voice_server *find(struct weir_redis_voice *voice, uint64_t server)
+{
+    for (size_t i = 0; i < WEIR_VOICE_SERVERS_MAX; i++)
+        if (voice->servers[i].server == server)
+            return &voice->servers[i];
+    return NULL;
+}
+
+/* A free place, or that of a server which has answered for longest; NULL: all are down. */
+static struct weir_voice_server *make(struct weir_redis_voice *voice, uint64_t server)
+{
+    struct weir_voice_server *place = NULL;
+    for (size_t i = 0; i < WEIR_VOICE_SERVERS_MAX; i++) {
+        struct weir_voice_server *other = &voice->servers[i];
+        if (other->down == 0 && (place == NULL || other->said_up_us < place->said_up_us))
+            place = other;
+    }
+    if (place != NULL)
+        *place = (struct weir_voice_server){ .server = server };
+    return place;
+}
+
+bool weir_voice_down(struct weir_redis_voice *voice, uint64_t server, const char *why,
+                     uint64_t now_us)
+{
+    pthread_mutex_lock(&voice->mutex);
+    struct weir_voice_server *known = find(voice, server);
+    if (known == NULL)
+        known = make(voice, server);
+    bool is_first = known == NULL || known->down++ == 0;
+    if (known != NULL && is_first) {
+        known->down_at_us = now_us;
+        snprintf(known->why, sizeof known->why, "%s", why);
+    }
+    pthread_mutex_unlock(&voice->mutex);
+    return is_first;
+}
+
+bool weir_voice_reason(struct weir_redis_voice *voice, uint64_t server, const char *why)
+{
+    pthread_mutex_lock(&voice->mutex);
+    struct weir_voice_server *known = find(voice, server);
+    bool is_new = known == NULL || strcmp(known->why, why) != 0;
+    if (known != NULL && is_new)
+        snprintf(known->why, sizeof known->why, "%s", why);
+    pthread_mutex_unlock(&voice->mutex);
+    return is_new;
+}
+
+static enum weir_voice_up go_up(struct weir_voice_server *known, bool lasts, uint64_t now_us,
+                                uint64_t *after_us)
+{
+    if (known->down > 1) {
+        known->down--;
+        return WEIR_VOICE_QUIET;
+    }
+    bool was_just_said = known->said_up_us != 0 && now_us - known->said_up_us < WEIR_VOICE_PAUSE_US;
+    if (was_just_said && !lasts)
+        return WEIR_VOICE_LATER;
+    known->down = 0;
+    known->said_up_us = now_us;
+    *after_us = now_us - known->down_at_us;
+    return WEIR_VOICE_SAY;
+}
+
+enum weir_voice_up weir_voice_up(struct weir_redis_voice *voice, uint64_t server, bool lasts,
+                                 uint64_t now_us, uint64_t *after_us)
+{
+    pthread_mutex_lock(&voice->mutex);
+    struct weir_voice_server *known = find(voice, server);
+    bool is_known = known != NULL && known->down > 0;
+    enum weir_voice_up up = is_known ? go_up(known, lasts, now_us, after_us) : WEIR_VOICE_QUIET;
+    pthread_mutex_unlock(&voice->mutex);
+    return up;
+}
+
+void weir_voice_leave(struct weir_redis_voice *voice, uint64_t server)
+{
+    pthread_mutex_lock(&voice->mutex);
+    struct weir_voice_server *known = find(voice, server);
+    if (known != NULL && known->down > 0)
+        known->down--;
+    pthread_mutex_unlock(&voice->mutex);
+}
+
+bool weir_voice_advise(struct weir_redis_voice *voice, const char *server, enum weir_advice advice,
+                       enum weir_advice_finding finding)
+{
+    pthread_mutex_lock(&voice->mutex);
+    bool says = weir_advice_note(&voice->advice, server, advice, finding);
+    pthread_mutex_unlock(&voice->mutex);
+    return says;
+}

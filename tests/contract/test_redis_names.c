@@ -1,0 +1,296 @@
+/* The Redis store and the system's lookup of names: several addresses, slow answers, none at all. */
+#include "contract.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "redis_server.h"
+#include "store/redis_resolve.h"
+#include "store/store.h"
+
+#define SECOND UINT64_C(1000000)
+#define HOUR   (3600 * SECOND)
+
+#define PATIENT_MS 5000
+
+static struct redis_server server;
+
+/* the name server: what it says of "redis.test" */
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const char *addresses[4]; /* ended by NULL                               */
+    int failure;              /* of getaddrinfo(), instead of addresses      */
+    bool hangs;               /* it says nothing, until that is set to false */
+    unsigned waiting;         /* lookups that hang                           */
+    unsigned lookups;         /* so far                                      */
+} names = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+typedef int lookup_function(const char *, const char *, const struct addrinfo *,
+                            struct addrinfo **);
+
+static int look_up_in_system(const char *name, const char *service, const struct addrinfo *wanted,
+                             struct addrinfo **found)
+{
+    lookup_function *in_system;
+    *(void **)&in_system = dlsym(RTLD_NEXT, "getaddrinfo");
+    return in_system(name, service, wanted, found);
+}
+
+static int look_up_here(const char *service, const struct addrinfo *wanted, struct addrinfo **found)
+{
+    struct addrinfo **end = found;
+    pthread_mutex_lock(&names.mutex);
+    names.lookups++;
+    names.waiting++;
+    pthread_cond_broadcast(&names.changed);
+    while (names.hangs)
+        pthread_cond_wait(&names.changed, &names.mutex);
+    names.waiting--;
+    pthread_cond_broadcast(&names.changed);
+    int failure = names.failure;
+    for (size_t i = 0; failure == 0 && names.addresses[i] != NULL; i++) {
+        failure = look_up_in_system(names.addresses[i], service, wanted, end);
+        end = &(*end)->ai_next;
+    }
+    pthread_mutex_unlock(&names.mutex);
+    return failure;
+}
+
+/* In the place of the C library's, for all of this program. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *wanted,
+                struct addrinfo **found)
+{
+    bool is_ours = name != NULL && strcmp(name, "redis.test") == 0;
+    bool wants_literals = wanted != NULL && (wanted->ai_flags & AI_NUMERICHOST) != 0;
+    return is_ours && !wants_literals ? look_up_here(service, wanted, found)
+                                      : look_up_in_system(name, service, wanted, found);
+}
+
+static void set_names(const char *first, const char *second, int failure, bool hangs)
+{
+    pthread_mutex_lock(&names.mutex);
+    names.addresses[0] = first;
+    names.addresses[1] = second;
+    names.failure = failure;
+    names.hangs = hangs;
+    pthread_cond_broadcast(&names.changed);
+    pthread_mutex_unlock(&names.mutex);
+}
+
+static unsigned lookups(void)
+{
+    pthread_mutex_lock(&names.mutex);
+    unsigned count = names.lookups;
+    pthread_mutex_unlock(&names.mutex);
+    return count;
+}
+
+static void wait_for_lookups_under_way(unsigned count)
+{
+    pthread_mutex_lock(&names.mutex);
+    while (names.waiting != count)
+        pthread_cond_wait(&names.changed, &names.mutex);
+    pthread_mutex_unlock(&names.mutex);
+}
+
+/* stores */
+
+static struct weir_store *open_store(void)
+{
+    struct weir_store *store = NULL;
+    char url[60];
+    snprintf(url, sizeof url, "redis://redis.test:%u", server.port);
+    assert_int_equal(
+        weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS), &store, NULL), WEIR_OK);
+    return store;
+}
+
+static bool answers(struct weir_store *store)
+{
+    struct weir_spend look = contract_gcra("look", 1, HOUR, 0);
+    struct weir_answer answer;
+    struct weir_check check = { .spends = &look, .answers = &answer, .count = 1 };
+    look.cost = 0;
+    contract_submit(store, &check);
+    return check.result == WEIR_STORE_ANSWERED;
+}
+
+static void wait_for_state(struct weir_store *store, bool answering, const char *why)
+{
+    struct weir_store_state state;
+    uint64_t start_us = weir_monotonic_us();
+    do {
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        weir_store_state(store, &state);
+    } while (state.answering != answering || strstr(state.why, why) == NULL);
+}
+
+/* several addresses */
+
+static void tries_each_address_of_a_name(void **state)
+{
+    (void)state;
+    set_names("127.0.0.2", "127.0.0.1", 0, false); /* nobody listens at the first one */
+    struct weir_store *store = open_store();
+    assert_true(answers(store));
+    weir_store_free(store);
+}
+
+static void goes_on_where_an_address_is_silent(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)server.port) };
+    assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &address.sin_addr), 1);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    set_names("127.0.0.2", "127.0.0.1", 0, false);
+    struct weir_store *store = open_store();
+    assert_true(answers(store));
+    weir_store_free(store);
+    close(listener);
+}
+
+/* changes */
+
+static void looks_a_name_up_before_each_try(void **state)
+{
+    (void)state;
+    set_names("127.0.0.2", NULL, 0, false);
+    struct weir_store *store = open_store();
+    wait_for_state(store, false, "Connection refused");
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_state(store, true, "");
+    assert_true(answers(store));
+    weir_store_free(store);
+}
+
+static void says_why_a_name_has_no_address(void **state)
+{
+    (void)state;
+    set_names(NULL, NULL, EAI_NONAME, false);
+    struct weir_store *store = open_store();
+    wait_for_state(store, false, "its name cannot be resolved: Name or service not known");
+    set_names(NULL, NULL, 0, false);
+    wait_for_state(store, false, "its name cannot be resolved: no address");
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_state(store, true, "");
+    weir_store_free(store);
+}
+
+/* silence */
+
+static void does_without_a_lookup_that_hangs(void **state)
+{
+    (void)state;
+    unsigned before = lookups();
+    set_names("127.0.0.1", NULL, 0, true);
+    struct weir_store *store = open_store();
+    wait_for_state(store, false, "its name cannot be resolved: no answer within 1 s");
+    assert_false(answers(store));
+    wait_for_lookups_under_way(1);
+    assert_int_equal(lookups() - before, 1);
+
+    /* It was given up, but not for nothing. */
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_state(store, true, "");
+    assert_int_equal(lookups() - before, 1);
+    assert_true(answers(store));
+    weir_store_free(store);
+}
+
+static void does_not_wait_for_a_lookup_when_it_is_freed(void **state)
+{
+    (void)state;
+    set_names("127.0.0.1", NULL, 0, true);
+    struct weir_store *store = open_store();
+    wait_for_lookups_under_way(1);
+    weir_store_free(store); /* would hang */
+    wait_for_lookups_under_way(1);
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_lookups_under_way(0);
+}
+
+static void keeps_addresses_while_the_name_server_is_in_trouble(void **state)
+{
+    (void)state;
+    set_names("127.0.0.1", NULL, 0, false);
+    struct weir_store *store = open_store();
+    assert_true(answers(store));
+    static const struct {
+        int failure;
+        bool hangs;
+    } troubles[] = { { EAI_AGAIN, false }, { 0, true } };
+    for (size_t i = 0; i < COUNT_OF(troubles); i++) {
+        set_names("127.0.0.2", NULL, troubles[i].failure, troubles[i].hangs);
+        redis_server_kill(&server);
+        wait_for_state(store, false, "");
+        redis_server_start(&server);
+        wait_for_state(store, true, "");
+        assert_true(answers(store));
+    }
+    set_names("127.0.0.1", NULL, 0, false);
+    weir_store_free(store);
+    wait_for_lookups_under_way(0);
+
+    /* A name that is said to be nobody's is another matter. */
+    store = open_store();
+    assert_true(answers(store));
+    set_names(NULL, NULL, EAI_NONAME, false);
+    redis_server_kill(&server);
+    redis_server_start(&server);
+    wait_for_state(store, false, "Name or service not known");
+    weir_store_free(store);
+}
+
+/* literals */
+
+static void takes_literals_for_what_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        bool is_literal;
+        const char *address;
+    } rows[] = {
+        { "127.0.0.1", true, "127.0.0.1" }, { "::1", true, "::1" },
+        { "0:0:0:0:0:0:0:1", true, "::1" }, { "redis.test", false, "" },
+        { "localhost", false, "" },         { "", false, "" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_redis_addresses addresses;
+        assert_int_equal(weir_redis_is_literal(rows[i].host, &addresses), rows[i].is_literal);
+        assert_int_equal(addresses.count, rows[i].is_literal);
+        if (rows[i].is_literal)
+            assert_string_equal(addresses.at[0], rows[i].address);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tries_each_address_of_a_name),
+        cmocka_unit_test(goes_on_where_an_address_is_silent),
+        cmocka_unit_test(looks_a_name_up_before_each_try),
+        cmocka_unit_test(says_why_a_name_has_no_address),
+        cmocka_unit_test(does_without_a_lookup_that_hangs),
+        cmocka_unit_test(does_not_wait_for_a_lookup_when_it_is_freed),
+        cmocka_unit_test(keeps_addresses_while_the_name_server_is_in_trouble),
+        cmocka_unit_test(takes_literals_for_what_they_are),
+    };
+    redis_server_prepare(&server);
+    redis_server_start(&server);
+    int failed = cmocka_run_group_tests_name("redis names", tests, NULL, NULL);
+    redis_server_remove(&server);
+    return failed;
+}
