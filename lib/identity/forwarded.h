@@ -15,6 +15,10 @@ struct weir_trust {
     bool unix_peer; /* a peer without an address (a Unix socket) is trusted */
 };
 
+/* Reads "192.0.2.1", "10.0.0.0/8", "10.0.0.0/255.0.0.0" or the like in IPv6. Returns NULL, or what is
+ * wrong: an IPv4-mapped block wider than /96, a host name, and all that inet_pton refuses. Pure. */
+const char *weir_block_read(struct weir_text text, struct weir_network *network);
+
 /* Adds "192.0.2.1", "10.0.0.0/8", "10.0.0.0/255.0.0.0", "loopback", "linklocal", "uniquelocal" or
  * "unix" to a trust list. Refuses /0, an IPv4-mapped block wider than /96, host names, and
  * everything inet_pton does, saying why (WEIR_E_VALUE at `path`). */

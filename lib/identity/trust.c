@@ -47,7 +47,7 @@ static const char *read_netmask(struct weir_text text, unsigned *prefix)
     if (!weir_address_parse(text, &mask) || mask.family != WEIR_IPV4 || contains(text, ':')
         || !is_netmask(mask.bytes, prefix))
         return "the netmask must be one bits and then zero bits, such as 255.255.0.0";
-    return *prefix == 0 ? "a netmask of 0.0.0.0 would trust everybody" : NULL;
+    return NULL;
 }
 
 static const char *read_prefix(struct weir_text text, bool is_ipv6, unsigned *prefix)
@@ -59,7 +59,7 @@ static const char *read_prefix(struct weir_text text, bool is_ipv6, unsigned *pr
         return is_ipv6 ? "the prefix length must be a number from 1 to 128"
                        : "the prefix length must be a number from 1 to 32, or a netmask";
     *prefix = (unsigned)number;
-    return number == 0 ? "a prefix length of 0 would trust everybody" : NULL;
+    return NULL;
 }
 
 /* blocks */
@@ -74,20 +74,20 @@ static const char *make_mapped(const struct weir_address *address, unsigned pref
     return NULL;
 }
 
+/* What is no address at all. */
+static const char no_address[] = "wanted is an address, or a block such as \"10.0.0.0/8\" or "
+                                 "\"10.0.0.0/255.0.0.0\"; host names are not looked up";
+
 static const char *read_address(struct weir_text text, struct weir_address *address)
 {
-    uint64_t number;
     if (contains(text, '%'))
-        return "zones are not kept, so none can be trusted: leave out \"%\" and what follows";
+        return "zones are not kept: leave out \"%\" and what follows";
     if (weir_address_parse(text, address))
         return NULL;
-    if (weir_text_to_number(text, &number))
-        return "a number of hops is written without quotes, and not in a list";
-    return "wanted is an address, a block such as \"10.0.0.0/8\" or \"10.0.0.0/255.0.0.0\", "
-           "\"loopback\", \"linklocal\", \"uniquelocal\" or \"unix\"; host names are not looked up";
+    return no_address;
 }
 
-static const char *read_block(struct weir_text text, struct weir_network *network)
+const char *weir_block_read(struct weir_text text, struct weir_network *network)
 {
     struct weir_address address;
     struct weir_text length = text, host;
@@ -140,11 +140,37 @@ static enum weir_code refuse(struct weir_text text, const char *why, const char 
                           WEIR_TEXT_ARGS(shown), why);
 }
 
+/* What nobody means to trust, or to say. */
+static const char *trust_fault(struct weir_text text, const struct weir_network *network)
+{
+    struct weir_text length = text, host;
+    bool is_mapped = network->address.family == WEIR_IPV4 && contains(text, ':');
+    if (network->prefix > 0 || is_mapped)
+        return NULL;
+    weir_text_take_first(&length, '/', &host);
+    return contains(length, '.') ? "a netmask of 0.0.0.0 would trust everybody"
+                                 : "a prefix length of 0 would trust everybody";
+}
+
+static const char *read_trusted(struct weir_text text, struct weir_network *network)
+{
+    uint64_t number;
+    const char *why = weir_block_read(text, network);
+    if (why == NULL)
+        return trust_fault(text, network);
+    if (weir_text_to_number(text, &number))
+        return "a number of hops is written without quotes, and not in a list";
+    if (why != no_address)
+        return why;
+    return "wanted is an address, a block such as \"10.0.0.0/8\" or \"10.0.0.0/255.0.0.0\", "
+           "\"loopback\", \"linklocal\", \"uniquelocal\" or \"unix\"; host names are not looked up";
+}
+
 static enum weir_code add_block(struct weir_trust *trust, struct weir_text text, const char *path,
                                 struct weir_error *error)
 {
     struct weir_network network;
-    const char *why = read_block(text, &network);
+    const char *why = read_trusted(text, &network);
     return why != NULL ? refuse(text, why, path, error) : append(trust, &network, error);
 }
 

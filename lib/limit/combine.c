@@ -1,5 +1,7 @@
 #include "limit/combine.h"
 
+#include <string.h>
+
 #include "limit/algorithm.h"
 
 static void put_slot(struct weir_buffer *key, const struct weir_policy *policy,
@@ -32,13 +34,18 @@ static void put_kind(struct weir_buffer *key, const struct weir_limit_rule *limi
     }
 }
 
+/* A penalty's name is that of its limit, and what no subject begins with. */
 static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *limit,
-                      const struct weir_limit_numbers *numbers)
+                      const struct weir_limit_numbers *numbers, const struct weir_spend *spend)
 {
     weir_buffer_put_char(key, ':');
     weir_buffer_put_string(key, limit->name);
     weir_buffer_put_char(key, ':');
     put_kind(key, limit, numbers);
+    if (spend->algorithm == WEIR_PENALTY) {
+        weir_buffer_put_char(key, ':');
+        weir_buffer_put_string(key, weir_algorithm_tag(spend->algorithm));
+    }
 }
 
 /* Writes the key of a limit that shares its subject with others of its policy: what they have in
@@ -48,7 +55,8 @@ static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *lim
  * stand in front of the subject, since no limit has an empty name, and one behind it, since the
  * subject may itself look as if a limit stood at its end. */
 static size_t put_grouped(struct weir_buffer *key, const struct weir_planned *planned,
-                          const struct weir_limit_numbers *numbers, struct weir_text subject)
+                          const struct weir_limit_numbers *numbers, struct weir_text subject,
+                          const struct weir_spend *spend)
 {
     size_t common = key->length;
     if (!planned->ruleset->slot_is_identity) {
@@ -56,15 +64,16 @@ static size_t put_grouped(struct weir_buffer *key, const struct weir_planned *pl
         weir_buffer_put(key, subject);
         common = key->length + 1;
     }
-    put_limit(key, planned->limit, numbers);
+    put_limit(key, planned->limit, numbers, spend);
     return common;
 }
 
 /* Writes the key of a limit that stands alone. */
 static void put_alone(struct weir_buffer *key, const struct weir_planned *planned,
-                      const struct weir_limit_numbers *numbers, struct weir_text subject)
+                      const struct weir_limit_numbers *numbers, struct weir_text subject,
+                      const struct weir_spend *spend)
 {
-    put_limit(key, planned->limit, numbers);
+    put_limit(key, planned->limit, numbers, spend);
     if (planned->ruleset->slot_is_identity)
         return;
     weir_buffer_put_char(key, ':');
@@ -81,11 +90,24 @@ static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
     spend->key = keys->at + before;
     put_slot(keys, policy, planned->ruleset, subject);
     if (planned->limit->is_grouped)
-        spend->group_length = put_grouped(keys, planned, numbers, subject) - before;
+        spend->group_length = put_grouped(keys, planned, numbers, subject, spend) - before;
     else
-        put_alone(keys, planned, numbers, subject);
+        put_alone(keys, planned, numbers, subject, spend);
     spend->key_length = keys->length - before;
     return !keys->full;
+}
+
+/* Gives a spend its key, and adds it. False: there is no room. */
+static bool add_spend(struct weir_plan_of_checks *plan, const struct weir_policy *policy,
+                      const struct weir_planned *planned, const struct weir_limit_numbers *numbers,
+                      struct weir_text subject, struct weir_spend spend)
+{
+    if (plan->count == WEIR_CHECK_LIMITS
+        || !put_key(&plan->keys, policy, planned, numbers, subject, &spend))
+        return false;
+    plan->planned[plan->count] = *planned;
+    plan->spends[plan->count++] = spend;
+    return true;
 }
 
 bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
@@ -98,22 +120,33 @@ bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_rul
     if (!weir_limit_rate(asker->policy, limit, asker->identity->plan, &numbers)
         || !weir_subject_write(&limit->by, asker, &subject))
         return true;
-    if (plan->count == WEIR_CHECK_LIMITS)
-        return false;
+    const struct weir_planned planned = { .ruleset = ruleset, .limit = limit };
+    const struct weir_spend spend = { .algorithm = limit->algorithm,
+                                      .from_first = limit->from_first,
+                                      .logs_refusals = limit->logs_refusals,
+                                      .rate = numbers.rate,
+                                      .calendar = numbers.calendar,
+                                      .max_wait_us = limit->max_wait_us,
+                                      .cost = cost };
+    const struct weir_spend penalty = { .algorithm = WEIR_PENALTY,
+                                        .cost = cost,
+                                        .penalty = limit->penalty };
+    struct weir_text text = weir_buffer_text(&subject);
+    return add_spend(plan, asker->policy, &planned, &numbers, text, spend)
+           && (limit->penalty == NULL
+               || add_spend(plan, asker->policy, &planned, &numbers, text, penalty));
+}
 
-    const struct weir_planned planned = { ruleset, limit };
-    struct weir_spend spend = { .algorithm = limit->algorithm,
-                                .from_first = limit->from_first,
-                                .logs_refusals = limit->logs_refusals,
-                                .rate = numbers.rate,
-                                .calendar = numbers.calendar,
-                                .max_wait_us = limit->max_wait_us,
-                                .cost = cost };
-    if (!put_key(&plan->keys, asker->policy, &planned, &numbers, weir_buffer_text(&subject),
-                 &spend))
-        return false;
-    plan->planned[plan->count] = planned;
-    plan->spends[plan->count++] = spend;
+bool weir_limit_is_for(const struct weir_limit_rule *limit, const struct weir_asker *asker)
+{
+    switch (limit->when) {
+    case WEIR_FOR_ALL:
+        break;
+    case WEIR_FOR_UNKNOWN:
+        return asker->device.at == NULL;
+    case WEIR_FOR_KNOWN:
+        return asker->device.at != NULL;
+    }
     return true;
 }
 
@@ -121,9 +154,26 @@ bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *
                    const struct weir_asker *asker, uint64_t cost)
 {
     for (size_t i = 0; i < ruleset->limit_count; i++)
-        if (!weir_plan_add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
+        if (weir_limit_is_for(&ruleset->limits[i], asker)
+            && !weir_plan_add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
             return false;
     return true;
+}
+
+/* No limit has an empty name, and no subject begins with a colon. */
+bool weir_plan_put_memory_key(struct weir_buffer *key, const struct weir_policy *policy,
+                              const struct weir_ruleset *ruleset, struct weir_text account,
+                              const char *network)
+{
+    put_slot(key, policy, ruleset, account);
+    weir_buffer_put_string(key, ":::known:");
+    if (!ruleset->slot_is_identity) {
+        weir_buffer_put(key, account);
+        weir_buffer_put_char(key, '&');
+    }
+    weir_buffer_put_string(key, "ip=");
+    weir_buffer_put_string(key, network);
+    return !key->full;
 }
 
 /* At least one, unless there is nothing to share. */
@@ -169,6 +219,50 @@ struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorit
                     != WEIR_OK)
         make_share(limit, rate->window_us, burst, false, &share);
     return share;
+}
+
+/* The stricter of both holds. */
+static void merge_answer(struct weir_answer *answer, const struct weir_answer *penalty)
+{
+    answer->allowed = answer->allowed && penalty->allowed;
+    if (penalty->remaining < answer->remaining)
+        answer->remaining = penalty->remaining;
+    if (penalty->reset_us > answer->reset_us)
+        answer->reset_us = penalty->reset_us;
+    if (penalty->retry_us > answer->retry_us && !answer->impossible)
+        answer->retry_us = penalty->retry_us;
+}
+
+/* Where the penalties begin. */
+static size_t count_limits(const struct weir_spend *spends, size_t count)
+{
+    size_t limits = 0;
+    for (size_t i = 0; i < count; i++)
+        limits += spends[i].algorithm != WEIR_PENALTY;
+    return limits;
+}
+
+size_t weir_plan_merge_penalties(struct weir_spend *spends, struct weir_planned *planned,
+                                 struct weir_answer *answers, size_t count)
+{
+    struct weir_spend penalties[WEIR_CHECK_LIMITS];
+    size_t limits = count_limits(spends, count), limit = 0, penalty = 0;
+    for (size_t i = 0; i < count && limits < count; i++) {
+        if (spends[i].algorithm == WEIR_PENALTY) {
+            planned[limit - 1].penalty = limits + penalty;
+            penalties[penalty++] = spends[i];
+            if (answers != NULL)
+                merge_answer(&answers[limit - 1], &answers[i]);
+            continue;
+        }
+        spends[limit] = spends[i];
+        planned[limit] = planned[i];
+        if (answers != NULL)
+            answers[limit] = answers[i];
+        limit++;
+    }
+    memcpy(spends + limits, penalties, penalty * sizeof spends[0]);
+    return limits;
 }
 
 struct weir_combined weir_combine(const struct weir_answer *answers, size_t count)

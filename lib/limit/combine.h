@@ -10,6 +10,7 @@
 struct weir_planned {
     const struct weir_ruleset *ruleset;
     const struct weir_limit_rule *limit;
+    size_t penalty; /* where weir_plan_merge_penalties() has put the limit's; 0: it has none */
 };
 
 /* The limits that a check will decide; `keys` is the memory that their keys live in. */
@@ -20,16 +21,31 @@ struct weir_plan_of_checks {
     struct weir_buffer keys;
 };
 
-/* Adds the limits of a ruleset that apply to this asker: those whose subject is there and whose rate
- * is not unlimited. False: there is no room, which one ruleset and names of a policy file cannot
- * bring about. */
+/* Adds the limits of a ruleset that apply to this asker: those that are for it, whose subject is there
+ * and whose rate is not unlimited; each with its penalty behind it, which takes a place of its own.
+ * False: there is no room, which one ruleset and names of a policy file cannot bring about. */
 bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
                    const struct weir_asker *asker, uint64_t cost);
 
-/* The same for one limit. */
+/* The same for one limit, whoever it is for. */
 bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
                          const struct weir_limit_rule *limit, const struct weir_asker *asker,
                          uint64_t cost);
+
+/* Whether a limit is for this asker, as far as it matters whether the device is known. Pure. */
+bool weir_limit_is_for(const struct weir_limit_rule *limit, const struct weir_asker *asker);
+
+/* Writes the key under which it is remembered that an account has succeeded from a network; false: it
+ * does not fit. */
+bool weir_plan_put_memory_key(struct weir_buffer *key, const struct weir_policy *policy,
+                              const struct weir_ruleset *ruleset, struct weir_text account,
+                              const char *network);
+
+/* Merges what penalties say into the answers of their limits, and moves them behind all limits, with
+ * what stands beside them. Returns how many limits there are, which is the count from now on: nobody
+ * needs to know of penalties any more. `answers` may be NULL, where there are none. */
+size_t weir_plan_merge_penalties(struct weir_spend *spends, struct weir_planned *planned,
+                                 struct weir_answer *answers, size_t count);
 
 /* The share of one of `instances` of a rate, with at least one unit at once: where units are earned
  * one by one, the same units in a window that many times as long; where they are counted in windows,

@@ -1,6 +1,7 @@
 /* Joins identity, policy, store and chain: the middleware that limits. */
 #include "limit/limiter_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -36,6 +37,7 @@ static bool keep_plan(struct weir_limit_state *state, struct weir_request *reque
         || keys == NULL)
         return false;
 
+    memset(state->check.answers, 0, count * sizeof *state->check.answers);
     memcpy(keys, plan->keys.at, plan->keys.length);
     memcpy(state->spends, plan->spends, count * sizeof *state->spends);
     memcpy(state->planned, plan->planned, count * sizeof *state->planned);
@@ -46,21 +48,67 @@ static bool keep_plan(struct weir_limit_state *state, struct weir_request *reque
     return true;
 }
 
-/* Fills the check with the limits of `ruleset`; false: it cannot be done. */
+/* What is done with all there is to count by; false: it cannot be done. */
+typedef bool use_asker(struct weir_limiter *limiter, struct weir_limit_state *state,
+                       struct weir_request *request, const struct weir_asker *asker);
+
+/* Fills the check with the limits of the ruleset. */
+static bool add_limits(struct weir_limiter *limiter, struct weir_limit_state *state,
+                       struct weir_request *request, const struct weir_asker *asker)
+{
+    (void)limiter;
+    char memory[WEIR_PLAN_KEY_BYTES];
+    struct weir_plan_of_checks plan = { .keys = weir_buffer_init(memory, sizeof memory) };
+    return weir_plan_add(&plan, state->ruleset, asker, state->cost)
+           && keep_plan(state, request, &plan);
+}
+
+/* Fields of the body are decoded for as long as it takes to hash them into keys. */
+static bool use_fields(struct weir_limiter *limiter, struct weir_limit_state *state,
+                       struct weir_request *request, struct weir_asker *asker, use_asker *use)
+{
+    struct weir_body_field fields[WEIR_FIELDS_MAX];
+    struct weir_text body = weir_request_whole_body(request);
+    const struct weir_ruleset *ruleset = state->ruleset;
+    size_t size = weir_body_memory_bytes(body, ruleset->field_count);
+    char *memory = malloc(size);
+    if (memory == NULL)
+        return false;
+
+    struct weir_buffer buffer = weir_buffer_init(memory, size);
+    for (size_t i = 0; i < ruleset->field_count; i++)
+        fields[i] = (struct weir_body_field){ .name = ruleset->fields[i] };
+    if (state->reading == WEIR_BODY_READ)
+        state->reading =
+            weir_body_read(&request->facts, body, fields, ruleset->field_count, &buffer);
+    asker->fields = fields;
+    asker->field_count = state->reading == WEIR_BODY_READ ? ruleset->field_count : 0;
+    bool is_done = state->reading != WEIR_BODY_NO_MEMORY && use(limiter, state, request, asker);
+    explicit_bzero(memory, buffer.length);
+    free(memory);
+    return is_done;
+}
+
+static bool ask_about(struct weir_limiter *limiter, struct weir_limit_state *state,
+                      struct weir_request *request, use_asker *use)
+{
+    struct weir_asker asker = { .policy = limiter->policy,
+                                .identity = &request->identity,
+                                .facts = &request->facts,
+                                .match = &state->match,
+                                .device = weir_limiter_device(state) };
+    return state->ruleset->field_count > 0 ? use_fields(limiter, state, request, &asker, use)
+                                           : use(limiter, state, request, &asker);
+}
+
 static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *state,
                       struct weir_request *request, const struct weir_ruleset *ruleset,
                       uint64_t cost)
 {
-    char memory[WEIR_PLAN_KEY_BYTES];
-    struct weir_plan_of_checks plan = { .keys = weir_buffer_init(memory, sizeof memory) };
-    const struct weir_asker asker = { .policy = limiter->policy,
-                                      .identity = &request->identity,
-                                      .facts = &request->facts,
-                                      .match = &state->match };
     state->ruleset = ruleset;
-    state->check.count = 0;
-    state->check.wants_time = true; /* to settle with */
-    return weir_plan_add(&plan, ruleset, &asker, cost) && keep_plan(state, request, &plan);
+    state->cost = cost;
+    state->check = (struct weir_check){ .wants_time = true }; /* to settle with */
+    return ask_about(limiter, state, request, add_limits);
 }
 
 static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
@@ -215,13 +263,21 @@ enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
 static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
                                   struct weir_request *request);
 
+/* Nobody knows by what such a request is to be counted; a policy that only watches does not mind. */
+static bool is_unreadable(const struct weir_limiter *limiter, const struct weir_limit_state *state)
+{
+    return state->reading != WEIR_BODY_READ && state->reading != WEIR_BODY_NO_MEMORY
+           && weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
+}
+
 /* Nothing stands against this check: what it was for goes on. */
 static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_state *state,
                             struct weir_request *request)
 {
     if (state->purpose == WEIR_FOR_ROUTE) {
         state->phase = WEIR_LIMIT_DONE;
-        return WEIR_NEXT;
+        return is_unreadable(limiter, state) ? weir_limiter_unreadable(limiter, state, request)
+                                             : WEIR_NEXT;
     }
     state->has_quotas = false;
     state->shows_quotas = false;
@@ -230,9 +286,29 @@ static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_stat
     return limit_route(limiter, state, request);
 }
 
+/* From here on there are limits only. */
+static void merge_penalties(struct weir_limit_state *state)
+{
+    struct weir_check *check = &state->check;
+    check->count =
+        weir_plan_merge_penalties(state->spends, state->planned, check->answers, check->count);
+}
+
+/* The application answers as it does to any failure. */
+static enum weir_step leave_to_handler(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                       struct weir_request *request,
+                                       const struct weir_combined *verdict)
+{
+    weir_limiter_report(limiter, state, request,
+                        verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
+    request->is_limited = true;
+    return go_on(limiter, state, request);
+}
+
 static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_limit_state *state,
                                     struct weir_request *request)
 {
+    merge_penalties(state);
     struct weir_combined verdict = weir_combine(state->check.answers, state->check.count);
     bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
     state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
@@ -240,6 +316,8 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
     /* What only a share of the limit cannot hold is not impossible: the whole of it will be back. */
     if (verdict.impossible && enforces && state->by_memory && state->is_share_too_small)
         return weir_limiter_fail_closed(limiter, state, request);
+    if (!verdict.allowed && enforces && weir_limiter_leaves(state))
+        return leave_to_handler(limiter, state, request, &verdict);
     if (!verdict.allowed && enforces)
         return weir_limiter_refuse(limiter, state, request, &verdict);
     if (!verdict.allowed || state->by_memory)
@@ -274,10 +352,26 @@ static enum weir_step apply_failure(struct weir_limiter *limiter, struct weir_li
     return go_on(limiter, state, request);
 }
 
+static enum weir_step check_route(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request);
+
+/* A store that fails knows nobody. */
+static enum weir_step know_address(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                   struct weir_request *request)
+{
+    const struct weir_check *check = &state->check;
+    state->known->is_at_home =
+        check->result == WEIR_STORE_ANSWERED && check->answers[0].remaining == 0;
+    state->purpose = WEIR_FOR_ROUTE;
+    return check_route(limiter, state, request);
+}
+
 static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_state *state,
                                struct weir_request *request)
 {
     state->phase = WEIR_LIMIT_DONE;
+    if (state->purpose == WEIR_FOR_ADDRESS)
+        return know_address(limiter, state, request);
     if (state->check.result == WEIR_STORE_ANSWERED)
         return apply_answers(limiter, state, request);
     return apply_failure(limiter, state, request);
@@ -307,6 +401,72 @@ static uint64_t cost_of(const struct weir_limiter *limiter, struct weir_request 
                                  : limiter->cost(limiter->cost_self, request, route->cost);
 }
 
+/* No limit holds for whom a list lets through. */
+static bool is_allowed(const struct weir_access *access, const struct weir_request *request)
+{
+    return access->allow != NULL && weir_list_names(access->allow, &request->identity) != NULL;
+}
+
+static enum weir_step check_route(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request)
+{
+    const struct weir_route *route = state->match.route;
+    return check_ruleset(limiter, state, request, route->ruleset, cost_of(limiter, request, route));
+}
+
+/* Asks whether the account has succeeded from this address before. */
+static enum weir_step look_for_address(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                       struct weir_request *request)
+{
+    struct weir_limit_known *known = state->known;
+    state->purpose = WEIR_FOR_ADDRESS;
+    state->check =
+        (struct weir_check){ .spends = &known->memory, .answers = &known->remembered, .count = 1 };
+    return ask(limiter, state, request);
+}
+
+/* Where a policy treats those alike who have succeeded before, they are found first. */
+static enum weir_step recognise_and_check(struct weir_limiter *limiter,
+                                          struct weir_limit_state *state,
+                                          struct weir_request *request)
+{
+    state->ruleset = state->match.route->ruleset;
+    if (state->ruleset->known != NULL
+        && !ask_about(limiter, state, request, weir_limiter_recognise))
+        state->known = NULL; /* without memory nobody is known */
+    return weir_limiter_must_look(state) ? look_for_address(limiter, state, request)
+                                         : check_route(limiter, state, request);
+}
+
+/* A body of unknown length may turn out too long, and could not be handed on any more; so a policy
+ * that only watches leaves it alone. */
+static bool wants_body(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+                       const struct weir_request *request)
+{
+    return ruleset->field_count > 0
+           && (weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE
+               || weir_request_body_fits(request, ruleset->body_max_bytes));
+}
+
+/* Reads the body where limits count by its fields, and then decides. */
+static enum weir_step read_and_check(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                     struct weir_request *request)
+{
+    const struct weir_route *route = state->match.route;
+    const struct weir_ruleset *ruleset = route->ruleset;
+    enum weir_body_stage stage = WEIR_BODY_UNASKED;
+    if (wants_body(limiter, ruleset, request))
+        stage = weir_request_await_body(request, ruleset->body_max_bytes);
+    if (stage == WEIR_BODY_ASKED) {
+        state->phase = WEIR_LIMIT_READING;
+        return WEIR_WAIT;
+    }
+    if (stage == WEIR_BODY_CUT && request->error != NULL)
+        return WEIR_FAIL;
+    state->reading = stage == WEIR_BODY_CUT ? WEIR_BODY_TOO_LONG : WEIR_BODY_READ;
+    return recognise_and_check(limiter, state, request);
+}
+
 static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
                                   struct weir_request *request)
 {
@@ -314,9 +474,11 @@ static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limi
     state->purpose = WEIR_FOR_ROUTE;
     if (route->auth == WEIR_AUTH_REQUIRED && !weir_identity_is_known(&request->identity))
         return weir_limiter_unauthorized(limiter, state, request);
-    if (route->ruleset == NULL || weir_limiter_mode(limiter, route->ruleset) == WEIR_OFF)
+    if (route->ruleset == NULL || weir_limiter_mode(limiter, route->ruleset) == WEIR_OFF
+        || is_allowed(&limiter->policy->access, request)
+        || is_allowed(&route->ruleset->access, request))
         return go_on(limiter, state, request);
-    return check_ruleset(limiter, state, request, route->ruleset, cost_of(limiter, request, route));
+    return read_and_check(limiter, state, request);
 }
 
 /* A key that nobody was given, and nothing else that says who asks. */
@@ -332,14 +494,51 @@ static void find_identity(const struct weir_limiter *limiter, struct weir_reques
         weir_identity_find(&limiter->policy->identity, &request->facts, &request->identity);
 }
 
+/* Keeps out who is denied, or only says that it would; false: he is not kept out. */
+static bool keep_out(struct weir_limiter *limiter, struct weir_limit_state *state,
+                     struct weir_request *request, const struct weir_client_list *deny,
+                     enum weir_mode mode, enum weir_step *step)
+{
+    if (deny == NULL || mode == WEIR_OFF)
+        return false;
+    const char *what = weir_list_names(deny, &request->identity);
+    if (what == NULL)
+        return false;
+    if (mode == WEIR_ENFORCE)
+        *step = weir_limiter_deny(limiter, state, request, what);
+    else
+        weir_limiter_report(limiter, state, request, WEIR_SHADOW_LIMITED, NULL);
+    return mode == WEIR_ENFORCE;
+}
+
+/* The file's list goes first, then that of the route's policy. */
+static bool is_kept_out(struct weir_limiter *limiter, struct weir_limit_state *state,
+                        struct weir_request *request, enum weir_step *step)
+{
+    const struct weir_policy *policy = limiter->policy;
+    const struct weir_ruleset *ruleset = state->match.route->ruleset;
+    if (keep_out(limiter, state, request, policy->access.deny, policy->mode, step))
+        return true;
+    if (ruleset == NULL)
+        return false;
+    state->ruleset = ruleset; /* for the report */
+    bool is_out = keep_out(limiter, state, request, ruleset->access.deny,
+                           weir_limiter_mode(limiter, ruleset), step);
+    state->ruleset = NULL;
+    return is_out;
+}
+
 static enum weir_step start(struct weir_limiter *limiter, struct weir_limit_state *state,
                             struct weir_request *request)
 {
+    enum weir_step step = WEIR_NEXT;
     find_identity(limiter, request);
     weir_policy_match(limiter->policy, &request->facts, &state->match);
+    if (is_kept_out(limiter, state, request, &step))
+        return step;
     if (request->facts.path.at == NULL && !limiter->policy->has_default)
         return weir_limiter_bad_path(request);
-    if (!is_guess(state, request))
+    if (!is_guess(state, request) || is_allowed(&limiter->policy->access, request))
         return limit_route(limiter, state, request);
     state->purpose = WEIR_FOR_GUESS;
     if (weir_limiter_mode(limiter, &limiter->policy->guesses) == WEIR_OFF)
@@ -364,6 +563,8 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
     switch (state->phase) {
     case WEIR_LIMIT_NEW:
         return start(limiter, state, request);
+    case WEIR_LIMIT_READING:
+        return read_and_check(limiter, state, request);
     case WEIR_LIMIT_ASKED:
         return conclude(limiter, state, request);
     case WEIR_LIMIT_WAITING:
@@ -380,7 +581,9 @@ static void limit_on_reply(void *self, struct weir_request *request, struct weir
     struct weir_limit_state *state = weir_request_slot(request, self);
     if (state->phase == WEIR_LIMIT_WAITING)
         return; /* the server stops: nothing has come of it, and on_end gives it back */
-    weir_limiter_settle_outcome(self, state, request, weir_reply_status(reply));
+    weir_limiter_guard(self, request, reply);
+    if (weir_limiter_settle_outcome(self, state, request, weir_reply_status(reply)))
+        weir_limiter_remember(self, state, reply);
     weir_limiter_show(self, state, reply);
 }
 
@@ -390,6 +593,8 @@ static void take_back(struct weir_limiter *limiter, struct weir_limit_state *sta
 {
     struct weir_check *check = &state->check;
     limiter->store->type->cancel(limiter->store->self, check);
+    if (check->result == WEIR_STORE_ANSWERED && state->purpose != WEIR_FOR_ADDRESS)
+        merge_penalties(state);
     state->has_spent = check->result == WEIR_STORE_ANSWERED && state->purpose == WEIR_FOR_ROUTE
                        && weir_combine(check->answers, check->count).allowed;
 }

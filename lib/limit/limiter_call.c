@@ -41,11 +41,13 @@ static enum weir_code plan_call(struct call *call, struct weir_limiter *limiter,
     call->limiter = limiter;
     call->planned.looks = purpose == TO_LOOK;
     call->planned.only_own = purpose == TO_CHANGE;
+    call->planned.denied = NULL;
     call->plan = &call->planned.plan;
     call->plan->count = 0;
     call->plan->keys = weir_buffer_init(call->keys, sizeof call->keys);
     call->by_memory = false;
     call->is_share_too_small = false;
+    memset(call->answers, 0, sizeof call->answers);
     enum weir_code code = WEIR_OK;
     for (size_t i = 0; i < count && code == WEIR_OK; i++)
         code = weir_limiter_add_subject(limiter, subject_at(subjects, i), &call->planned, error);
@@ -162,22 +164,35 @@ static enum weir_outcome outcome_of(const struct call *call, const struct weir_c
     return call->is_share_too_small ? WEIR_FAILED_CLOSED : WEIR_IMPOSSIBLE;
 }
 
+/* From here on there are limits only. */
+static void merge_penalties(struct call *call, struct weir_answer *answers)
+{
+    struct weir_plan_of_checks *plan = call->plan;
+    size_t limits = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->spends[i].algorithm != WEIR_PENALTY)
+            call->planned.costs[limits++] = call->planned.costs[i];
+    plan->count = call->check.count =
+        weir_plan_merge_penalties(plan->spends, plan->planned, answers, plan->count);
+}
+
 static void fill_limits(const struct call *call, struct weir_verdict *verdict)
 {
     verdict->quota_count = call->plan->count;
-    verdict->decided_us = call->check.now_us;
     for (size_t i = 0; i < call->plan->count; i++) {
         const struct weir_answer *answer = &call->answers[i];
         verdict->quotas[i] = weir_limiter_quota(call->limiter, &call->plan->planned[i],
                                                 &call->plan->spends[i], answer);
-        verdict->full_us[i] = call->check.now_us + answer->reset_us;
+        verdict->decided_us[i] = call->check.now_us + answer->after_us;
+        verdict->full_us[i] = verdict->decided_us[i] + answer->reset_us;
         if (answer->wait_us > verdict->wait_us)
             verdict->wait_us = answer->wait_us;
     }
 }
 
-static void fill_verdict(const struct call *call, struct weir_verdict *verdict)
+static void fill_verdict(struct call *call, struct weir_verdict *verdict)
 {
+    merge_penalties(call, call->answers);
     const struct weir_combined combined = weir_combine(call->answers, call->plan->count);
     *verdict = (struct weir_verdict){ .outcome = outcome_of(call, &combined),
                                       .by_memory = call->by_memory };
@@ -186,7 +201,9 @@ static void fill_verdict(const struct call *call, struct weir_verdict *verdict)
     if (combined.allowed)
         return;
     verdict->wait_us = 0;
-    verdict->retry_us = combined.retry_us;
+    verdict->retry_us = verdict->outcome == WEIR_FAILED_CLOSED
+                            ? weir_limiter_closed_retry_us(call->limiter)
+                            : combined.retry_us;
     verdict->policy = call->plan->planned[combined.worst].ruleset->name;
     verdict->limit = call->plan->planned[combined.worst].limit->name;
 }
@@ -198,9 +215,17 @@ static void fail_verdict(struct call *call, struct weir_verdict *verdict)
         fill_verdict(call, verdict);
         return;
     }
-    *verdict = (struct weir_verdict){ .allowed = rule == WEIR_FAIL_OPEN,
-                                      .outcome = rule == WEIR_FAIL_OPEN ? WEIR_FAILED_OPEN
-                                                                        : WEIR_FAILED_CLOSED };
+    if (rule == WEIR_FAIL_OPEN)
+        *verdict = (struct weir_verdict){ .allowed = true, .outcome = WEIR_FAILED_OPEN };
+    else
+        *verdict = (struct weir_verdict){ .outcome = WEIR_FAILED_CLOSED,
+                                          .retry_us = weir_limiter_closed_retry_us(call->limiter) };
+}
+
+/* Nothing is decided for who is kept out. */
+static struct weir_verdict denied_by(const struct weir_ruleset *ruleset)
+{
+    return (struct weir_verdict){ .outcome = WEIR_DENIED, .policy = ruleset->name };
 }
 
 enum weir_code weir_limiter_check(struct weir_limiter *limiter, const struct weir_subject *subjects,
@@ -211,7 +236,9 @@ enum weir_code weir_limiter_check(struct weir_limiter *limiter, const struct wei
     enum weir_code code = plan_call(&call, limiter, subjects, count, TO_SPEND, error);
     if (code != WEIR_OK)
         return code;
-    if (call.plan->count == 0)
+    if (call.planned.denied != NULL)
+        *verdict = denied_by(call.planned.denied);
+    else if (call.plan->count == 0)
         *verdict = (struct weir_verdict){ .allowed = true };
     else if (ask(&call, limiter->store))
         fill_verdict(&call, verdict);
@@ -237,10 +264,14 @@ enum weir_code weir_limiter_peek(struct weir_limiter *limiter, const struct weir
     enum weir_code code = plan_call(&call, limiter, subjects, count, TO_LOOK, error);
     if (code != WEIR_OK)
         return code;
+    if (call.planned.denied != NULL) {
+        *verdict = denied_by(call.planned.denied);
+        return WEIR_OK;
+    }
     if (call.plan->count > 0 && !ask(&call, limiter->store))
         return refuse_store(&call.check, error);
     fill_verdict(&call, verdict);
-    verdict->decided_us = 0; /* there is nothing to settle */
+    memset(verdict->decided_us, 0, sizeof verdict->decided_us); /* there is nothing to settle */
     struct weir_combined combined = { .allowed = true };
     judge(&call);
     if (call.plan->count > 0)
@@ -262,7 +293,7 @@ static void set_settled(struct call *call, const struct weir_verdict *verdict, u
         struct weir_spend *spend = &call->plan->spends[i];
         spend->reserved = spend->cost;
         spend->cost = actual < WEIR_UNITS_MAX ? actual : WEIR_UNITS_MAX;
-        spend->decided_us = verdict->decided_us;
+        spend->decided_us = verdict->decided_us[i];
         spend->full_us = verdict->full_us[i];
         if (verdict->by_memory)
             weir_limiter_take_share(spend, call->limiter->policy->instances);
@@ -279,10 +310,11 @@ enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
     enum weir_code code = plan_call(&call, limiter, subjects, count, TO_SPEND, error);
     if (code != WEIR_OK)
         return code;
+    merge_penalties(&call, NULL);
     if (verdict == NULL || verdict->quota_count != call.plan->count)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
                               "The verdict is not one about these subjects.");
-    if (verdict->outcome != WEIR_ALLOWED || call.plan->count == 0 || verdict->decided_us == 0)
+    if (verdict->outcome != WEIR_ALLOWED || call.plan->count == 0 || verdict->decided_us[0] == 0)
         return weir_error_set(error, WEIR_E_STATE, NULL, "Nothing was spent.");
     set_settled(&call, verdict, actual);
     return ask(&call, verdict->by_memory ? limiter->fallback : limiter->store)

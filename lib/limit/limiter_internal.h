@@ -9,6 +9,7 @@
 
 #include "chain/request.h"
 #include "limit/combine.h"
+#include "limit/known.h"
 
 struct weir_limiter {
     const struct weir_policy *policy;
@@ -32,6 +33,7 @@ struct weir_limiter {
 
 enum weir_limit_phase {
     WEIR_LIMIT_NEW,
+    WEIR_LIMIT_READING, /* the body is awaited, by fields of which limits count  */
     WEIR_LIMIT_ASKED,   /* the store has the check, or its answer is there        */
     WEIR_LIMIT_WAITING, /* let through by a leaky bucket, and its moment is to come */
     WEIR_LIMIT_DONE
@@ -39,8 +41,22 @@ enum weir_limit_phase {
 
 /* What the check under way is for. */
 enum weir_limit_purpose {
-    WEIR_FOR_GUESS, /* an unknown API key costs its address */
+    WEIR_FOR_GUESS,   /* an unknown API key costs its address     */
+    WEIR_FOR_ADDRESS, /* has the account succeeded from there?    */
     WEIR_FOR_ROUTE
+};
+
+/* One account on its way through a policy that remembers devices. */
+struct weir_limit_known {
+    const struct weir_ruleset *ruleset;
+    char account[WEIR_SUBJECT_MAX + 1];
+    size_t account_length;
+    bool has_cookie;           /* that holds: `device` is from it                             */
+    bool is_at_home;           /* without one, but at an address that is remembered           */
+    struct weir_device device; /* of the cookie that came, or that was sent                   */
+    char network[WEIR_NETWORK_CHARS]; /* "": addresses are not remembered, or there is none   */
+    struct weir_spend memory;         /* under which key: blocked while it is remembered      */
+    struct weir_answer remembered;    /* to a look at it                                      */
 };
 
 /* One request in the limiter. */
@@ -49,11 +65,14 @@ struct weir_limit_state {
     enum weir_limit_purpose purpose;
     struct weir_match match;
     const struct weir_ruleset *ruleset; /* of the check */
+    enum weir_body_reading reading;     /* of a body that was wanted */
+    struct weir_limit_known *known;     /* NULL: it does not matter here, or not yet */
     struct weir_check check;
     struct weir_spend *spends;    /* of the check, in the request's memory; these may change */
     struct weir_planned *planned; /* beside them                                             */
     struct weir_ticket ticket;
-    uint64_t actual;        /* what weir_settle() said; only if has_actual          */
+    uint64_t cost;   /* of the request                                                        */
+    uint64_t actual; /* what weir_settle() said; only if has_actual          */
     uint8_t settled_limits; /* a bit for each limit whose spending is settled       */
     bool has_spent;         /* the check charged all of its limits                  */
     bool has_actual;
@@ -87,6 +106,7 @@ enum weir_failure_action weir_limiter_failure_rule(const struct weir_ruleset *ru
 struct weir_subject_plan {
     bool looks;    /* to spend nothing                                                     */
     bool only_own; /* leave limits out that the subject shares with those it does not name */
+    const struct weir_ruleset *denied; /* that keeps one of the subjects out; NULL: none does */
     struct weir_plan_of_checks plan;
     uint64_t costs[WEIR_CHECK_LIMITS]; /* that the subjects name, beside the plan's spends */
 };
@@ -104,17 +124,35 @@ void weir_limiter_settle_actual(struct weir_limiter *limiter, struct weir_limit_
                                 uint64_t actual);
 
 /* The reply's status is known: corrects the limits that count by it. A reply by which weir itself
- * refused the request says nothing about its outcome. */
-void weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
+ * refused the request says nothing about its outcome. True: what the account has asked for succeeded. */
+bool weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
                                  const struct weir_request *request, unsigned status);
+
+/* Hands `count` spends to the store that has decided, which copies are made of; nobody waits for the
+ * answer, and one that is lost leaves everything as it was. `block_us` is for WEIR_BLOCK. */
+void weir_limiter_submit(struct weir_limiter *limiter, const struct weir_limit_state *state,
+                         enum weir_operation operation, const struct weir_spend *spends,
+                         size_t count, uint64_t block_us);
 
 /* Gives back all that was spent and is not settled. */
 void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state);
 
-/* Hands `count` corrections to a store, which copies are made of; nobody waits for the answer, and
- * one that is lost leaves the estimate as it was. */
-void weir_limiter_submit_settlement(struct weir_limiter *limiter, struct weir_store *store,
-                                    const struct weir_spend *spends, size_t count);
+/* limiter_known.c */
+
+/* Finds the account and, by its cookie, the device; false: memory ran out. */
+bool weir_limiter_recognise(struct weir_limiter *limiter, struct weir_limit_state *state,
+                            struct weir_request *request, const struct weir_asker *asker);
+
+/* Whether the store is to be asked for the address, by a look at state->known->memory. */
+bool weir_limiter_must_look(const struct weir_limit_state *state);
+
+/* What stands for the device where limits count by it; at NULL: it is not known. */
+struct weir_text weir_limiter_device(const struct weir_limit_state *state);
+
+/* The account has succeeded: sends a cookie, where there is none yet or an old one, and remembers the
+ * address. */
+void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state *state,
+                           struct weir_reply *reply);
 
 /* limiter_reply.c */
 
@@ -127,6 +165,14 @@ bool weir_limiter_may_show(const struct weir_limit_state *state,
 enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
                                    struct weir_request *request,
                                    const struct weir_combined *verdict);
+
+/* Whether the application is to refuse: all limits that do leave it to it. */
+bool weir_limiter_leaves(const struct weir_limit_state *state);
+
+/* The application was left to refuse, and the reply says that it did not: then nobody is let in by a
+ * mistake, as far as the reply can still be changed. */
+void weir_limiter_guard(struct weir_limiter *limiter, const struct weir_request *request,
+                        struct weir_reply *reply);
 enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
                                         struct weir_limit_state *state,
                                         struct weir_request *request);
@@ -134,6 +180,19 @@ enum weir_step weir_limiter_unauthorized(struct weir_limiter *limiter,
                                          struct weir_limit_state *state,
                                          struct weir_request *request);
 enum weir_step weir_limiter_bad_path(struct weir_request *request);
+
+/* The same for a client that a list keeps out by its address, key, tenant or user: `what`. The policy
+ * is the ruleset of the state; NULL: the list is the file's. */
+enum weir_step weir_limiter_deny(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 struct weir_request *request, const char *what);
+
+/* The same for a body that cannot be read; it counts as the application's own reply would. */
+enum weir_step weir_limiter_unreadable(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                       struct weir_request *request);
+
+/* How long a client waits that was kept out because the store failed: what the store says, and a
+ * second at least. */
+uint64_t weir_limiter_closed_retry_us(const struct weir_limiter *limiter);
 
 /* Reports a decision that lets the request through; `verdict` may be NULL. */
 void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,

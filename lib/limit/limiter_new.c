@@ -33,7 +33,11 @@ static enum weir_code open_stores(struct weir_limiter *limiter,
     const struct weir_store_options *settings =
         WEIR_STORE_OPTIONS(.timeout_ms = policy->store_timeout_ms,
                            .memory_bytes = policy->store_memory_bytes, .clock = options->clock,
-                           .log = options->log);
+                           .log = options->log, .connections = policy->store_connections,
+                           .tls_ca_file = policy->store_tls.ca_file,
+                           .tls_cert_file = policy->store_tls.cert_file,
+                           .tls_key_file = policy->store_tls.key_file,
+                           .tls_server_name = policy->store_tls.server_name);
     limiter->store = options->store;
     limiter->owns_store = options->store == NULL;
     if (limiter->owns_store) {

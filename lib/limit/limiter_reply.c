@@ -6,12 +6,13 @@
 #include <weir/calendar.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "headers/ratelimit.h"
 #include "limit/gcra.h"
 #include "reply/problem.h"
 
-/* What a closed policy asks a client to wait; the store probes for its return more often. */
-#define CLOSED_RETRY_S 1
+/* What a closed policy asks a client to wait where the store knows nothing better. */
+#define CLOSED_RETRY_US UINT64_C(1000000)
 
 bool weir_limiter_may_show(const struct weir_limit_state *state, const struct weir_request *request)
 {
@@ -56,9 +57,9 @@ static const char *client_of(const struct weir_request *request, char network[WE
     return network;
 }
 
-void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
-                         const struct weir_request *request, enum weir_outcome outcome,
-                         const struct weir_combined *verdict)
+static void report(struct weir_limiter *limiter, const struct weir_limit_state *state,
+                   const struct weir_request *request, enum weir_outcome outcome,
+                   const struct weir_combined *verdict, uint64_t retry_s)
 {
     if (limiter->on_decision == NULL)
         return;
@@ -76,9 +77,16 @@ void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_s
         .failure = failed ? failure_name(state->check.result) : NULL,
         .why = failed && state->check.why[0] != '\0' ? state->check.why : NULL,
         .cost = state->check.count > 0 ? state->check.spends[0].cost : 0,
-        .retry_s = retry_s_of(verdict),
+        .retry_s = retry_s,
     };
     limiter->on_decision(limiter->decision_self, &decision);
+}
+
+void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
+                         const struct weir_request *request, enum weir_outcome outcome,
+                         const struct weir_combined *verdict)
+{
+    report(limiter, state, request, outcome, verdict, retry_s_of(verdict));
 }
 
 /* refusals */
@@ -186,6 +194,58 @@ static enum weir_step reply_problem(struct weir_request *request,
     return WEIR_DONE;
 }
 
+bool weir_limiter_leaves(const struct weir_limit_state *state)
+{
+    for (size_t i = 0; i < state->check.count; i++)
+        if (!state->check.answers[i].allowed && !state->planned[i].limit->leaves_to_handler)
+            return false;
+    return true;
+}
+
+void weir_limiter_guard(struct weir_limiter *limiter, const struct weir_request *request,
+                        struct weir_reply *reply)
+{
+    bool is_let_in = request->result == 0 ? reply->status < 400 : request->result == WEIR_SUCCEEDED;
+    if (!request->is_limited || !is_let_in)
+        return;
+    weir_log_line(&limiter->log, WEIR_ERROR,
+                  "The handler of %s was to refuse a request, and answered %u: ask "
+                  "weir_request_is_limited() in it, or take \"refusal\": \"handler\" out of the "
+                  "policy.",
+                  request->facts.path.at == NULL ? "a path" : request->facts.path.at,
+                  reply->status);
+    if (reply->add != NULL)
+        return; /* the application's own response, which is on its way */
+    reply->status = 500;
+    reply->line_count = 0;
+    reply->body = "";
+    reply->body_length = 0;
+}
+
+bool weir_request_is_limited(const struct weir_request *request)
+{
+    return request->is_limited;
+}
+
+/* What a client is told to wait. */
+static void add_wait(struct weir_request *request, const struct weir_retry_rule *rule,
+                     uint64_t retry_s)
+{
+    switch (rule->kind) {
+    case WEIR_RETRY_NONE:
+        return;
+    case WEIR_RETRY_FIXED:
+        retry_s = rule->seconds;
+        break;
+    case WEIR_RETRY_ROUNDED:
+        retry_s = (retry_s + rule->seconds - 1) / rule->seconds * rule->seconds;
+        break;
+    case WEIR_RETRY_EXACT:
+        break;
+    }
+    add_retry_after(request, retry_s);
+}
+
 enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
                                    struct weir_request *request,
                                    const struct weir_combined *verdict)
@@ -204,8 +264,15 @@ enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_lim
                         verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE && !verdict->impossible)
-        add_retry_after(request, retry_s_of(verdict));
+        add_wait(request, &state->ruleset->retry_after, retry_s_of(verdict));
     return step;
+}
+
+uint64_t weir_limiter_closed_retry_us(const struct weir_limiter *limiter)
+{
+    struct weir_store_state how;
+    weir_store_state(limiter->store, &how);
+    return how.retry_us > CLOSED_RETRY_US ? how.retry_us : CLOSED_RETRY_US;
 }
 
 enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
@@ -214,11 +281,12 @@ enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
 {
     static const struct weir_problem problem = { .type = WEIR_PROBLEM_REDUCED_CAPACITY,
                                                  .status = 503 };
+    uint64_t retry_s = weir_seconds_up(weir_limiter_closed_retry_us(limiter));
     state->phase = WEIR_LIMIT_DONE;
-    weir_limiter_report(limiter, state, request, WEIR_FAILED_CLOSED, NULL);
+    report(limiter, state, request, WEIR_FAILED_CLOSED, NULL, retry_s);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE)
-        add_retry_after(request, CLOSED_RETRY_S);
+        add_retry_after(request, retry_s);
     return step;
 }
 
@@ -248,6 +316,57 @@ enum weir_step weir_limiter_bad_path(struct weir_request *request)
                                                  .status = 400,
                                                  .detail = "The path cannot be normalised." };
     return reply_problem(request, &problem);
+}
+
+enum weir_step weir_limiter_deny(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 struct weir_request *request, const char *what)
+{
+    char memory[64];
+    struct weir_buffer text = weir_buffer_init(memory, sizeof memory);
+    struct weir_problem problem = { .type = WEIR_PROBLEM_BLANK, .status = 403 };
+    /* Where identity is not asked for, nobody is told what is known of him. */
+    if (weir_limiter_may_show(state, request)) {
+        weir_buffer_put_string(&text, "This ");
+        weir_buffer_put_string(&text, what);
+        weir_buffer_put_string(&text, " is kept out.");
+        problem.detail = weir_buffer_string(&text);
+    }
+    state->phase = WEIR_LIMIT_DONE;
+    weir_limiter_report(limiter, state, request, WEIR_DENIED, NULL);
+    return reply_problem(request, &problem);
+}
+
+static const char *describe_body(const struct weir_limit_state *state, char *memory, size_t size)
+{
+    struct weir_buffer text = weir_buffer_init(memory, size);
+    if (state->reading == WEIR_BODY_BROKEN)
+        return "The body is not what its Content-Type says, or can be read in more than one way.";
+    if (state->reading == WEIR_BODY_FOREIGN)
+        return "The body is of a kind that is not read here.";
+    weir_buffer_put_string(&text, "The body is longer than the ");
+    weir_buffer_put_number(&text, state->ruleset->body_max_bytes);
+    weir_buffer_put_string(&text, " bytes that are taken.");
+    return weir_buffer_string(&text);
+}
+
+enum weir_step weir_limiter_unreadable(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                       struct weir_request *request)
+{
+    char memory[80];
+    const struct weir_problem problem = {
+        .type = WEIR_PROBLEM_BLANK,
+        .status = state->reading == WEIR_BODY_BROKEN    ? 400
+                  : state->reading == WEIR_BODY_FOREIGN ? 415
+                                                        : 413,
+        .detail = describe_body(state, memory, sizeof memory),
+    };
+    weir_limiter_report(limiter, state, request, WEIR_UNREADABLE, NULL);
+    enum weir_step step = reply_problem(request, &problem);
+    request->is_refused = false; /* what was tried is a failure, and counts */
+    if (step == WEIR_DONE && problem.status == 415)
+        weir_reply_line(request, "Accept",
+                        "application/x-www-form-urlencoded, multipart/form-data, application/json");
+    return step;
 }
 
 /* quota fields */

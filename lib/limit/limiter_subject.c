@@ -15,6 +15,7 @@
 struct asking {
     struct weir_identity identity;
     struct weir_named_value values[VALUES_MAX];
+    char network[WEIR_NETWORK_CHARS];
     struct weir_asker asker;
 };
 
@@ -81,11 +82,12 @@ static enum weir_code read_value(const struct weir_value *value, struct weir_nam
     if (is_named
         && (weir_text_equal(named->dimension, WEIR_TEXT("header"))
             || weir_text_equal(named->dimension, WEIR_TEXT("query"))
-            || weir_text_equal(named->dimension, WEIR_TEXT("param"))))
+            || weir_text_equal(named->dimension, WEIR_TEXT("param"))
+            || weir_text_equal(named->dimension, WEIR_TEXT("field"))))
         return WEIR_OK;
     return weir_error_set(error, WEIR_E_VALUE, NULL,
-                          "\"%.60s\" names no value; wanted is \"header:NAME\", \"query:NAME\" "
-                          "or \"param:NAME\".",
+                          "\"%.60s\" names no value; wanted is \"header:NAME\", "
+                          "\"query:NAME\", \"param:NAME\" or \"field:NAME\".",
                           value->name == NULL ? "" : value->name);
 }
 
@@ -115,6 +117,15 @@ static enum weir_code read_subject(const struct weir_limiter *limiter,
     asking->asker.values = asking->values;
     asking->asker.value_count = subject->value_count;
     return code;
+}
+
+/* Who is known by his address has that for a device; so a call that names it means his sums, too. */
+static void name_device(struct asking *asking)
+{
+    if (asking->identity.client.family == WEIR_NO_ADDRESS)
+        return;
+    weir_network_print(&asking->identity.network, asking->network);
+    asking->asker.device = weir_text_from(asking->network);
 }
 
 /* the plan */
@@ -161,7 +172,8 @@ static enum weir_code check_limit(const struct weir_ruleset *ruleset, const char
  * route, a plan or everybody is nobody's own. */
 static unsigned kinds_named(const struct weir_subject *subject)
 {
-    unsigned kinds = 1u << WEIR_BY_HEADER | 1u << WEIR_BY_PARAM | 1u << WEIR_BY_QUERY;
+    unsigned kinds =
+        1u << WEIR_BY_HEADER | 1u << WEIR_BY_PARAM | 1u << WEIR_BY_QUERY | 1u << WEIR_BY_FIELD;
     kinds |= subject->ip == NULL ? 0 : 1u << WEIR_BY_IP;
     kinds |= subject->api_key == NULL ? 0 : 1u << WEIR_BY_API_KEY;
     kinds |= subject->user == NULL ? 0 : 1u << WEIR_BY_USER;
@@ -197,11 +209,13 @@ static enum weir_code add_limits(struct weir_subject_plan *planned,
     for (size_t i = 0; i < ruleset->limit_count; i++) {
         const struct weir_limit_rule *limit = &ruleset->limits[i];
         size_t before = plan->count;
-        if (!is_wanted(limit, subject, asker, planned->only_own))
+        if (!is_wanted(limit, subject, asker, planned->only_own)
+            || (!planned->only_own && !weir_limit_is_for(limit, asker)))
             continue;
         if (!weir_plan_add_limit(plan, ruleset, limit, asker, planned->looks ? 0 : own))
             return weir_error_set(error, WEIR_E_VALUE, NULL,
-                                  "The subjects have more than %d limits in all.",
+                                  "The subjects have more than %d limits in all, penalties "
+                                  "included.",
                                   WEIR_CHECK_LIMITS);
         if (plan->count > before && has_twin(plan))
             return weir_error_set(error, WEIR_E_VALUE, NULL,
@@ -228,6 +242,24 @@ static enum weir_code check_modes(const struct weir_limiter *limiter,
     return WEIR_OK;
 }
 
+/* Whether a list lets the subject through, or keeps it out, whatever its limits say. Who changes sums
+ * means those that there are. */
+static bool is_listed(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+                      const struct weir_identity *identity, struct weir_subject_plan *planned)
+{
+    const struct weir_access *file = &limiter->policy->access, *own = &ruleset->access;
+    if (planned->only_own)
+        return false;
+    bool is_denied = weir_list_names(file->deny, identity) != NULL
+                     || weir_list_names(own->deny, identity) != NULL;
+    if (is_denied && weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE) {
+        planned->denied = ruleset;
+        return true;
+    }
+    return weir_list_names(file->allow, identity) != NULL
+           || weir_list_names(own->allow, identity) != NULL;
+}
+
 enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
                                         const struct weir_subject *theirs,
                                         struct weir_subject_plan *planned, struct weir_error *error)
@@ -243,7 +275,10 @@ enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
         code = check_limit(ruleset, subject.limit, error);
     if (code == WEIR_OK)
         code = read_subject(limiter, &subject, &asking, error);
-    if (code != WEIR_OK || weir_limiter_mode(limiter, ruleset) == WEIR_OFF)
+    if (code == WEIR_OK && planned->only_own)
+        name_device(&asking);
+    if (code != WEIR_OK || weir_limiter_mode(limiter, ruleset) == WEIR_OFF
+        || is_listed(limiter, ruleset, &asking.identity, planned))
         return code;
     code = add_limits(planned, ruleset, &subject, &asking.asker, error);
     return code == WEIR_OK ? check_modes(limiter, &planned->plan, error) : code;

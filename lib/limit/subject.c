@@ -5,8 +5,8 @@
 /* A value of one dimension. */
 struct value {
     const char *dimension;
-    struct weir_text name; /* of a header, param or query; else at NULL */
-    struct weir_text text; /* at NULL or empty: absent                  */
+    struct weir_text name; /* of a header, param, query or field; else at NULL */
+    struct weir_text text; /* at NULL or empty: absent                         */
     bool is_public;        /* may be read by who reads the store        */
     bool fold;
 };
@@ -29,6 +29,13 @@ static struct value sent_value(const char *dimension, const struct weir_dimensio
                                struct weir_text text)
 {
     return (struct value){ dimension, by->name, by->exact ? text : weir_text_trim(text), false,
+                           !by->exact };
+}
+
+/* An application may trim more off a field than a server does off a header line. */
+static struct value field_value(const struct weir_dimension *by, struct weir_text text)
+{
+    return (struct value){ "field", by->name, by->exact ? text : weir_body_value_trim(text), false,
                            !by->exact };
 }
 
@@ -78,6 +85,16 @@ static struct weir_text query_of(const struct weir_asker *asker, struct weir_tex
                                 : weir_facts_query(asker->facts, name);
 }
 
+static struct weir_text field_of(const struct weir_asker *asker, struct weir_text name)
+{
+    if (asker->facts == NULL)
+        return named_value(asker, "field", name);
+    for (size_t i = 0; i < asker->field_count; i++)
+        if (weir_text_equal(asker->fields[i].name, name))
+            return asker->fields[i].value;
+    return (struct weir_text){ NULL, 0 };
+}
+
 /* `memory` is for the text of an address. */
 static struct value value_of(const struct weir_dimension *by, const struct weir_asker *asker,
                              char memory[WEIR_NETWORK_CHARS])
@@ -108,6 +125,10 @@ static struct value value_of(const struct weir_dimension *by, const struct weir_
         return sent_value("param", by, param_of(asker, by->name));
     case WEIR_BY_QUERY:
         return sent_value("query", by, query_of(asker, by->name));
+    case WEIR_BY_DEVICE:
+        return (struct value){ "device", none, asker->device, false, false };
+    case WEIR_BY_FIELD:
+        return field_value(by, field_of(asker, by->name));
     }
     return (struct value){ "", none, none, false, false };
 }

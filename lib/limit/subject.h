@@ -3,13 +3,14 @@
 #define WEIR_LIMIT_SUBJECT_H
 
 #include "policy/policy.h"
+#include "request/body_fields.h"
 
 /* Longer subjects are replaced by a hash of themselves. */
 #define WEIR_SUBJECT_MAX 160
 
 /* A value that code without a request names itself: {"query:q", "gate"}. */
 struct weir_named_value {
-    struct weir_text dimension; /* "header", "param", "query"                             */
+    struct weir_text dimension; /* "header", "param", "query", "field"                    */
     struct weir_text name;      /* letter case aside for headers                          */
     struct weir_text text;
 };
@@ -22,6 +23,9 @@ struct weir_asker {
     /* of a request; NULL without one */
     const struct weir_facts *facts;
     const struct weir_match *match;
+    const struct weir_body_field *fields; /* of its body, those that are wanted */
+    size_t field_count;
+    struct weir_text device; /* at NULL: it is not known */
 
     /* without a request */
     struct weir_text route; /* at NULL: none */

@@ -47,6 +47,39 @@ void weir_policy_match(const struct weir_policy *policy, const struct weir_facts
         match->route = &preflight;
 }
 
+/* lists of clients */
+
+static bool holds_name(const struct weir_names *names, struct weir_text name)
+{
+    for (size_t i = 0; name.length > 0 && i < names->count; i++)
+        if (weir_text_equal(name, weir_text_from(names->names[i])))
+            return true;
+    return false;
+}
+
+static bool holds_address(const struct weir_client_list *list, const struct weir_address *address)
+{
+    for (size_t i = 0; i < list->network_count; i++)
+        if (weir_network_contains(&list->networks[i], address))
+            return true;
+    return false;
+}
+
+const char *weir_list_names(const struct weir_client_list *list,
+                            const struct weir_identity *identity)
+{
+    const struct weir_api_key *key = identity->api_key;
+    if (list == NULL)
+        return NULL;
+    if (holds_address(list, &identity->client))
+        return "address";
+    if (key != NULL && holds_name(&list->api_keys, weir_text_from(key->id)))
+        return "API key";
+    if (holds_name(&list->tenants, identity->tenant))
+        return "tenant";
+    return holds_name(&list->users, identity->user) ? "user" : NULL;
+}
+
 /* numbers */
 
 static const struct weir_plan *find_plan(const struct weir_policy *policy, struct weir_text name)

@@ -19,13 +19,15 @@ enum weir_dimension_kind {
     WEIR_BY_GLOBAL,
     WEIR_BY_HEADER,
     WEIR_BY_PARAM,
-    WEIR_BY_QUERY
+    WEIR_BY_QUERY,
+    WEIR_BY_FIELD,
+    WEIR_BY_DEVICE
 };
 
 struct weir_dimension {
     enum weir_dimension_kind kind;
-    struct weir_text name; /* of the header, param or query; else at NULL                 */
-    bool exact;            /* else a header's, param's or query's value is trimmed, folded */
+    struct weir_text name; /* of the header, param, query or field; else at NULL          */
+    bool exact;            /* else the value that such a name has is trimmed and folded    */
 };
 
 #define WEIR_BY_ALTERNATIVES 6
@@ -79,9 +81,20 @@ struct weir_count {
     size_t table_count;
 };
 
+/* What a request that succeeds does to what was counted before it. */
+enum weir_on_success {
+    WEIR_SETTLES, /* nothing: it is settled like any other                                 */
+    WEIR_RESETS,  /* all of its key is forgotten                                           */
+    WEIR_FORGIVES /* as much is given back as another limit had in use, which it resets    */
+};
+
+/* Whom a limit is for, in a policy that remembers devices. */
+enum weir_when { WEIR_FOR_ALL, WEIR_FOR_UNKNOWN, WEIR_FOR_KNOWN };
+
 struct weir_limit_rule {
     const char *name;
     struct weir_by by;
+    enum weir_when when;
     enum weir_algorithm algorithm;
     bool from_first;
     bool logs_refusals;
@@ -92,8 +105,12 @@ struct weir_limit_rule {
      * policy's plans, since each may have a window of its own; NULL: all are on the clock. */
     const struct weir_calendar *calendar;
     const struct weir_calendar **plan_calendars;
-    uint64_t max_wait_us; /* leaky bucket */
+    uint64_t max_wait_us;               /* leaky bucket                             */
+    const struct weir_penalty *penalty; /* NULL: refusals have no consequences      */
     struct weir_count count;
+    bool leaves_to_handler; /* who is refused is answered by the application     */
+    enum weir_on_success on_success;
+    const struct weir_limit_rule *forgives; /* FORGIVES: the limit that says how much */
 };
 
 /* A limit in numbers, for one plan. */
@@ -107,6 +124,45 @@ enum weir_failure_action { WEIR_FAIL_OPEN, WEIR_FAIL_CLOSED, WEIR_FAIL_MEMORY };
 enum weir_mode { WEIR_ENFORCE, WEIR_SHADOW, WEIR_OFF };
 enum weir_auth { WEIR_AUTH_NONE, WEIR_AUTH_OPTIONAL, WEIR_AUTH_REQUIRED };
 
+/* What who is refused is told of the wait. */
+struct weir_retry_rule {
+    enum { WEIR_RETRY_EXACT, WEIR_RETRY_NONE, WEIR_RETRY_FIXED, WEIR_RETRY_ROUNDED } kind;
+    uint64_t seconds; /* of FIXED; of ROUNDED: it is rounded up to multiples of these */
+};
+
+/* What a policy remembers of those who have succeeded before. */
+struct weir_known {
+    struct weir_by account; /* whose devices and addresses these are          */
+    const char *cookie;     /* the beginning of its name                      */
+    uint64_t cookie_s;      /* so long it holds                               */
+    const char *path;       /* of the cookie                                  */
+    bool is_secure;         /* the cookie goes over TLS only                  */
+    uint64_t address_us;    /* so long an address is known; 0: none ever is   */
+};
+
+/* Clients that a file or a policy names, to be let through or kept out. */
+struct weir_names {
+    const char **names;
+    size_t count;
+};
+
+struct weir_client_list {
+    struct weir_network *networks;
+    size_t network_count;
+    struct weir_names api_keys; /* public ids */
+    struct weir_names tenants;
+    struct weir_names users;
+};
+
+/* Which of them goes first where a client is in both. */
+struct weir_access {
+    const struct weir_client_list *deny;  /* first; NULL: nobody */
+    const struct weir_client_list *allow; /* likewise            */
+};
+
+/* Different fields of a body that the limits of a policy may count by. */
+#define WEIR_FIELDS_MAX 16
+
 /* One of the file's "policies". */
 struct weir_ruleset {
     const char *name;
@@ -118,6 +174,12 @@ struct weir_ruleset {
     enum weir_mode mode;
     bool slot_is_identity; /* one Redis slot for each subject; else one for the policy */
     bool returns_on_abort; /* a request that ends without a reply gives back what it took */
+    struct weir_retry_rule retry_after;
+    const struct weir_known *known; /* NULL: nothing is remembered                        */
+    const struct weir_text *fields; /* of the body, that limits count by; each once       */
+    size_t field_count;             /* up to WEIR_FIELDS_MAX; 0: bodies are not read      */
+    size_t body_max_bytes;          /* of a body that is read for them                    */
+    struct weir_access access;
 };
 
 struct weir_route {
@@ -152,13 +214,19 @@ struct weir_policy {
     uint32_t store_timeout_ms;
     const char *store_prefix;
     uint64_t store_memory_bytes; /* 0: the default */
+    unsigned store_connections;  /* 0: the default */
+    struct {
+        const char *ca_file, *cert_file, *key_file, *server_name;
+    } store_tls; /* at NULL what the file does not name */
     struct weir_identity_rules identity;
     uint8_t secret[WEIR_SECRET_BYTES];
-    unsigned instances;  /* ≥ 1 */
-    enum weir_mode mode; /* ENFORCE unless the file's top level says otherwise: goes first */
-    unsigned headers;    /* of enum weir_header_form, or-ed; 0: none */
-    bool headers_clamp;  /* never announce more than the window's share (draft, section 8) */
-    bool expose_headers; /* Access-Control-Expose-Headers */
+    struct weir_access access; /* to all that the file is about */
+    size_t body_max_bytes;     /* for rulesets that do not say */
+    unsigned instances;        /* ≥ 1 */
+    enum weir_mode mode;       /* ENFORCE unless the file's top level says otherwise: goes first */
+    unsigned headers;          /* of enum weir_header_form, or-ed; 0: none */
+    bool headers_clamp;        /* never announce more than the window's share (draft, section 8) */
+    bool expose_headers;       /* Access-Control-Expose-Headers */
     struct weir_plan *plans;
     size_t plan_count;
     const struct weir_plan *default_plan; /* NULL only where there is no plan */
@@ -186,6 +254,11 @@ struct weir_match {
  * gets the fallback. Pure. */
 void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
                        struct weir_match *match);
+
+/* By what a list names this client: "address", "API key", "tenant" or "user"; NULL: it does not, or
+ * there is no list. The address is the client's own, found through the trusted proxies. Pure. */
+const char *weir_list_names(const struct weir_client_list *list,
+                            const struct weir_identity *identity);
 
 /* The numbers of a limit whose rate is the plan's (else its own); `plan`, one of the policy's own,
  * may be NULL. False where it does not limit. Pure. */

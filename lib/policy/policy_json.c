@@ -40,6 +40,27 @@ static enum weir_code read_top_mode(struct weir_reader *reader, const struct wei
     return weir_read_mode(reader, place, &reader->policy->mode);
 }
 
+static enum weir_code read_top_body_max(struct weir_reader *reader, const struct weir_place *place,
+                                        void *into)
+{
+    (void)into;
+    return weir_read_body_max(reader, place, &reader->policy->body_max_bytes);
+}
+
+static enum weir_code read_top_deny(struct weir_reader *reader, const struct weir_place *place,
+                                    void *into)
+{
+    (void)into;
+    return weir_read_deny(reader, place, &reader->policy->access);
+}
+
+static enum weir_code read_top_allow(struct weir_reader *reader, const struct weir_place *place,
+                                     void *into)
+{
+    (void)into;
+    return weir_read_allow(reader, place, &reader->policy->access);
+}
+
 static enum weir_code read_top_case(struct weir_reader *reader, const struct weir_place *place,
                                     void *into)
 {
@@ -62,14 +83,15 @@ static enum weir_code read_root(struct weir_reader *reader)
         { "mode", read_top_mode, false, NULL },
         { "case", read_top_case, false, NULL },
         { "headers", weir_read_headers, false, NULL },
+        { "body_max", read_top_body_max, false, NULL },
+        { "deny", read_top_deny, false, NULL },
+        { "allow", read_top_allow, false, NULL },
         { "plans", weir_read_plans, false, NULL },
         { "default_plan", weir_read_default_plan, false, NULL },
         { "policies", weir_read_policies, false, NULL },
         { "routes", weir_read_routes, false, NULL },
         { "default", weir_read_default, false, NULL },
         { "include", NULL, false, "write it all into one file for now" },
-        { "allow", NULL, false, leave_out },
-        { "deny", NULL, false, leave_out },
         { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a file out" },
         { "concurrency", NULL, false, leave_out },
         { "admin", NULL, false, leave_out },
@@ -80,7 +102,9 @@ static enum weir_code read_root(struct weir_reader *reader)
 static enum weir_code read_all(struct weir_reader *reader)
 {
     const json_t *root = reader->root->value;
-    enum weir_code code = read_root(reader);
+    enum weir_code code = weir_expand_presets(reader);
+    if (code == WEIR_OK)
+        code = read_root(reader);
     if (code == WEIR_OK)
         code = weir_read_failure_rules(reader);
     if (code == WEIR_OK)
@@ -122,6 +146,7 @@ static void set_defaults(struct weir_policy *policy)
     policy->identity.forwarded_header = WEIR_TEXT("X-Forwarded-For");
     policy->identity.prefixes = (struct weir_prefixes){ .ipv4 = 32, .ipv6 = 56 };
     weir_secret_from((struct weir_text){ NULL, 0 }, policy->secret);
+    policy->body_max_bytes = 16384;
     policy->instances = 1;
     policy->mode = WEIR_ENFORCE;
     policy->headers = WEIR_HEADERS_DRAFT_11;
@@ -198,6 +223,14 @@ static enum weir_code json_failed(const json_error_t *why, struct weir_error *er
     return WEIR_E_JSON;
 }
 
+static enum weir_code check_length(size_t length, struct weir_error *error)
+{
+    return length <= FILE_BYTES_MAX
+               ? WEIR_OK
+               : weir_error_set(error, WEIR_E_VALUE, NULL,
+                                "The policy is longer than 4 MiB; wanted is a shorter one.");
+}
+
 enum weir_code weir_policy_parse(const char *text, size_t length, const char *directory,
                                  struct weir_policy **policy, struct weir_error *error)
 {
@@ -205,9 +238,9 @@ enum weir_code weir_policy_parse(const char *text, size_t length, const char *di
     if (text == NULL || policy == NULL)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
                               "A policy needs a text, and a place to go to.");
-    if (length > FILE_BYTES_MAX)
-        return weir_error_set(error, WEIR_E_VALUE, NULL,
-                              "The policy is longer than 4 MiB; wanted is a shorter one.");
+    enum weir_code code = check_length(length, error);
+    if (code != WEIR_OK)
+        return code;
 
     __attribute__((cleanup(drop_json))) json_t *root =
         json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
@@ -250,6 +283,37 @@ static enum weir_code read_file(const char *file, char *text, size_t *length,
         return weir_error_set(error, WEIR_E_FILE, NULL, "\"%.200s\" cannot be read: %s.", file,
                               strerror(errno));
     return WEIR_OK;
+}
+
+/* The file's JSON, the caller's. */
+static enum weir_code load_json(const char *file, json_t **root, struct weir_error *error)
+{
+    json_error_t why;
+    size_t length = 0;
+    __attribute__((cleanup(free_text))) char *text = malloc(FILE_BYTES_MAX + 1);
+    if (text == NULL)
+        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    enum weir_code code = read_file(file, text, &length, error);
+    if (code == WEIR_OK)
+        code = check_length(length, error);
+    if (code != WEIR_OK)
+        return code;
+    *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+    return *root == NULL ? json_failed(&why, error) : WEIR_OK;
+}
+
+enum weir_code weir_policy_expand(const char *file, char **text, struct weir_error *error)
+{
+    if (file == NULL || text == NULL)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                              "A policy needs a file, and a place to go to.");
+    __attribute__((cleanup(drop_json))) json_t *root = NULL;
+    enum weir_code code = load_json(file, &root, error);
+    if (code != WEIR_OK)
+        return code;
+    const struct weir_place top = { NULL, NULL, 0, root };
+    struct weir_reader reader = { .root = &top, .error = error };
+    return weir_policy_print(&reader, text);
 }
 
 enum weir_code weir_policy_load(const char *file, struct weir_policy **policy,

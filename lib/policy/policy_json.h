@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/buffer.h"
 #include "policy/policy.h"
 #include "policy/units.h"
 
@@ -100,8 +101,38 @@ enum weir_code weir_check_name(const struct weir_reader *reader, const struct we
 enum weir_code weir_keep_text(const struct weir_reader *reader, struct weir_text text,
                               const char **kept);
 
+/* A file's name as a path that can be opened: names are relative to the policy's folder. */
+enum weir_code weir_keep_file_name(const struct weir_reader *reader, struct weir_text name,
+                                   const char **path);
+
 /* The name of a header line, into a struct weir_text. */
 weir_read_value weir_read_header_name;
+
+/* policy_json_environment.c */
+
+/* The longest value with its variables filled in, and a NUL. */
+#define WEIR_EXPANDED_MAX ((size_t)4096)
+
+/* Where in a URL a variable's value is percent-encoded: in its login, which ends at `until`, and
+ * behind its question mark at `from`; at NULL neither. */
+struct weir_escaped {
+    const char *until, *from;
+};
+
+/* Puts `source` with each "${NAME}" replaced by what the environment holds; a NUL ends it. */
+enum weir_code weir_expand(const struct weir_reader *reader, const struct weir_place *place,
+                           struct weir_text source, const struct weir_escaped *escaped,
+                           struct weir_buffer *text);
+
+/* policy_json_url.c */
+
+weir_read_value weir_read_store_url; /* into the policy */
+
+/* Puts a store's URL without its passwords. */
+void weir_put_masked_url(struct weir_buffer *shown, struct weir_text url);
+
+/* Whether a text is the name of a variable and nothing else: "${NAME}". */
+bool weir_is_variable(struct weir_text text);
 
 /* policy_json_rate.c */
 
@@ -155,6 +186,9 @@ weir_read_value weir_read_policies;     /* policy_json_limits.c   */
 weir_read_value weir_read_mode;         /* policy_json_limits.c; into an enum weir_mode */
 weir_read_value weir_read_by;           /* policy_json_by.c; into a struct weir_by      */
 weir_read_value weir_read_count;        /* policy_json_count.c; into a struct weir_count */
+weir_read_value weir_read_known;        /* policy_json_known.c; into a pointer to one   */
+weir_read_value weir_read_retry_after;  /* policy_json_retry.c; into a struct weir_retry_rule */
+weir_read_value weir_read_penalty;      /* policy_json_penalty.c; into a pointer to one */
 weir_read_value weir_read_routes;       /* policy_json_routes.c   */
 weir_read_value weir_read_default;      /* policy_json_routes.c   */
 weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fold      */
@@ -163,6 +197,44 @@ weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fo
 
 enum weir_code weir_read_failure_rules(struct weir_reader *reader); /* policy_json_failure.c */
 enum weir_code weir_check_key_plans(struct weir_reader *reader);    /* policy_json_identity.c */
+
+/* policy_json_preset.c: writes the limits of presets out in the JSON of "policies"; what has not the
+ * shape of policies stays as it is. Errors: WEIR_E_TYPE, _VALUE, _UNKNOWN_KEY, _MEMORY. */
+enum weir_code weir_expand_presets(struct weir_reader *reader);
+
+/* policy_json_expand.c: the file's JSON as text, ended by a newline, with its presets written out and
+ * its secrets hidden; for free(). Changes the JSON. */
+enum weir_code weir_policy_print(struct weir_reader *reader, char **text);
+
+/* policy_json_known.c: refuses limits that are about devices in a policy that knows none, and the other
+ * way round. */
+enum weir_code weir_check_known(const struct weir_reader *reader, const struct weir_place *place,
+                                const struct weir_ruleset *ruleset);
+
+/* policy_json_body.c */
+
+weir_read_value weir_read_body_max; /* into a size_t */
+
+/* Finds the fields of bodies that the limits of a policy at `place` count by. */
+enum weir_code weir_find_fields(const struct weir_reader *reader, const struct weir_place *place,
+                                struct weir_ruleset *ruleset);
+
+/* policy_json_lists.c: "allow" and "deny", both into a struct weir_access */
+
+weir_read_value weir_read_allow;
+weir_read_value weir_read_deny;
+
+/* policy_json_success.c */
+
+weir_read_value weir_read_on_success; /* into a struct weir_limit_rule */
+
+/* Refuses, at the places of a policy's limits, what a stranger could clear by logging in, and finds
+ * the limits that others are forgiven by. */
+enum weir_code weir_check_on_success(const struct weir_reader *reader,
+                                     const struct weir_place *limits, struct weir_ruleset *ruleset);
+
+/* policy_json_limits.c: whether one of the parts of `by` is the same as a part of another. */
+bool weir_by_has_part(const struct weir_by *by, const struct weir_by *other, size_t part);
 
 /* policy_json_limit.c */
 enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_place *place,

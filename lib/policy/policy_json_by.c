@@ -12,7 +12,7 @@ static const struct {
 } plain[] = {
     { "ip", WEIR_BY_IP },         { "api_key", WEIR_BY_API_KEY }, { "user", WEIR_BY_USER },
     { "tenant", WEIR_BY_TENANT }, { "plan", WEIR_BY_PLAN },       { "route", WEIR_BY_ROUTE },
-    { "global", WEIR_BY_GLOBAL },
+    { "global", WEIR_BY_GLOBAL }, { "device", WEIR_BY_DEVICE },
 };
 
 static const struct {
@@ -22,6 +22,7 @@ static const struct {
     { "header:", WEIR_BY_HEADER },
     { "param:", WEIR_BY_PARAM },
     { "query:", WEIR_BY_QUERY },
+    { "field:", WEIR_BY_FIELD },
 };
 
 static const enum weir_dimension_kind client[] = { WEIR_BY_API_KEY, WEIR_BY_USER, WEIR_BY_TENANT,
@@ -29,7 +30,7 @@ static const enum weir_dimension_kind client[] = { WEIR_BY_API_KEY, WEIR_BY_USER
 
 #define KNOWN                                                                                      \
     "\"ip\", \"api_key\", \"user\", \"tenant\", \"plan\", \"route\", \"client\", \"global\", "     \
-    "\"header:NAME\", \"param:NAME\" or \"query:NAME\""
+    "\"device\", \"header:NAME\", \"param:NAME\", \"query:NAME\" or \"field:NAME\""
 
 /* Where one part of a "by" goes. */
 struct part {
@@ -75,7 +76,8 @@ static bool is_param_char(char c)
     return (folded >= 'a' && folded <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-static bool is_query_char(char c)
+/* Of query arguments, and of fields. */
+static bool is_text_char(char c)
 {
     return (unsigned char)c >= 0x20 && c != 0x7F;
 }
@@ -84,7 +86,7 @@ static bool is_named_char(enum weir_dimension_kind kind, char c)
 {
     if (kind == WEIR_BY_HEADER)
         return weir_is_token_char(c);
-    return kind == WEIR_BY_PARAM ? is_param_char(c) : is_query_char(c);
+    return kind == WEIR_BY_PARAM ? is_param_char(c) : is_text_char(c);
 }
 
 static bool is_fit_name(enum weir_dimension_kind kind, struct weir_text name)
@@ -97,6 +99,14 @@ static bool is_fit_name(enum weir_dimension_kind kind, struct weir_text name)
     return name.length >= 1 && name.length <= NAME_MAX_BYTES;
 }
 
+static const char *word_for(enum weir_dimension_kind kind)
+{
+    return kind == WEIR_BY_HEADER  ? "header line"
+           : kind == WEIR_BY_PARAM ? "parameter of the route's pattern"
+           : kind == WEIR_BY_QUERY ? "query argument"
+                                   : "field of the body";
+}
+
 static enum weir_code add_named(const struct weir_reader *reader, const struct weir_place *place,
                                 const struct part *part, enum weir_dimension_kind kind,
                                 struct weir_text name)
@@ -105,10 +115,7 @@ static enum weir_code add_named(const struct weir_reader *reader, const struct w
     if (!is_fit_name(kind, name))
         return weir_refuse(reader, place, WEIR_E_VALUE,
                            "The value is %s; wanted behind the colon is the name of a %s.",
-                           weir_show(place->value).text,
-                           kind == WEIR_BY_HEADER  ? "header line"
-                           : kind == WEIR_BY_PARAM ? "parameter of the route's pattern"
-                                                   : "query argument");
+                           weir_show(place->value).text, word_for(kind));
     enum weir_code code = weir_keep_text(reader, name, &kept);
     if (code != WEIR_OK)
         return code;
@@ -121,13 +128,9 @@ static enum weir_code add_named(const struct weir_reader *reader, const struct w
 static enum weir_code refuse_word(const struct weir_reader *reader, const struct weir_place *place,
                                   struct weir_text word)
 {
-    static const char *const names[] = { "ip",     "api_key", "user",    "tenant", "plan",  "route",
-                                         "client", "global",  "header:", "param:", "query:" };
-    if (weir_text_starts_with(word, WEIR_TEXT("field:")))
-        return weir_refuse(reader, place, WEIR_E_NOT_YET,
-                           "\"%.*s\" counts by a field of the body, which arrives with a later "
-                           "version; use \"ip\" for now.",
-                           (int)(word.length < 60 ? word.length : 60), word.at);
+    static const char *const names[] = { "ip",     "api_key", "user",   "tenant",  "plan",
+                                         "route",  "client",  "global", "header:", "param:",
+                                         "query:", "field:",  "device" };
     const char *meant = weir_suggest(word, names, WEIR_COUNT_OF(names));
     if (meant != NULL)
         return weir_refuse(reader, place, WEIR_E_VALUE, "The value is %s; did you mean \"%s\"?",

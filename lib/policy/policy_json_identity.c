@@ -126,23 +126,6 @@ static enum weir_code read_key_header(struct weir_reader *reader, const struct w
     return weir_read_header_name(reader, place, &reader->policy->identity.api_key_header);
 }
 
-/* The file's name as a path that can be opened: names are relative to the policy's folder. */
-static enum weir_code find_file(const struct weir_reader *reader, struct weir_text name,
-                                const char **path)
-{
-    struct weir_text folder = weir_text_from(reader->directory);
-    if (folder.length == 0 || name.at[0] == '/')
-        return weir_keep_text(reader, name, path);
-
-    size_t size = folder.length + 1 + name.length + 1;
-    char *joined = weir_arena_array(reader->policy->arena, size, 1);
-    if (joined == NULL)
-        return weir_refuse_memory(reader);
-    snprintf(joined, size, "%s/%s", reader->directory, name.at);
-    *path = joined;
-    return WEIR_OK;
-}
-
 /* Says of which file an error's pointer, line and column speak. */
 static enum weir_code keys_failed(struct weir_reader *reader, const struct weir_place *place,
                                   const char *name, enum weir_code code,
@@ -173,7 +156,7 @@ static enum weir_code read_key_file(struct weir_reader *reader, const struct wei
     enum weir_code code =
         weir_read_text(reader, place, "the name of a file such as \"api-keys.json\"", &name);
     if (code == WEIR_OK)
-        code = find_file(reader, name, &path);
+        code = weir_keep_file_name(reader, name, &path);
     if (code != WEIR_OK)
         return code;
     code = weir_keyring_load(path, &reader->policy->identity.keys, &error);

@@ -170,6 +170,47 @@ static enum weir_code read_limit_count(struct weir_reader *reader, const struct 
     return weir_read_count(reader, place, &draft->rule->count);
 }
 
+static enum weir_code read_limit_on_success(struct weir_reader *reader,
+                                            const struct weir_place *place, void *into)
+{
+    struct draft *draft = into;
+    return weir_read_on_success(reader, place, draft->rule);
+}
+
+static enum weir_code read_limit_penalty(struct weir_reader *reader, const struct weir_place *place,
+                                         void *into)
+{
+    struct draft *draft = into;
+    return weir_read_penalty(reader, place, &draft->rule->penalty);
+}
+
+static enum weir_code read_when(struct weir_reader *reader, const struct weir_place *place,
+                                void *into)
+{
+    static const struct weir_choice choices[] = {
+        { "always", WEIR_FOR_ALL, NULL },
+        { "unknown", WEIR_FOR_UNKNOWN, NULL },
+        { "known", WEIR_FOR_KNOWN, NULL },
+    };
+    struct draft *draft = into;
+    int when = WEIR_FOR_ALL;
+    enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &when);
+    draft->rule->when = (enum weir_when)when;
+    return code;
+}
+
+static enum weir_code read_refusal(struct weir_reader *reader, const struct weir_place *place,
+                                   void *into)
+{
+    static const struct weir_choice choices[] = { { "reply", 0, NULL }, { "handler", 1, NULL } };
+    struct draft *draft = into;
+    int is_handlers = 0;
+    enum weir_code code =
+        weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &is_handlers);
+    draft->rule->leaves_to_handler = is_handlers != 0;
+    return code;
+}
+
 static enum weir_code read_exact(struct weir_reader *reader, const struct weir_place *place,
                                  void *into)
 {
@@ -269,9 +310,11 @@ enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_pla
         { "max_wait", read_max_wait, false, NULL },
         { "record", read_record, false, NULL },
         { "count", read_limit_count, false, NULL },
+        { "on_success", read_limit_on_success, false, NULL },
         { "exact", read_exact, false, NULL },
-        { "penalty", NULL, false, leave_out },
-        { "known", NULL, false, leave_out },
+        { "when", read_when, false, NULL },
+        { "refusal", read_refusal, false, NULL },
+        { "penalty", read_limit_penalty, false, NULL },
         { "lease", NULL, false, leave_out },
     };
     struct draft draft = { .rule = rule };

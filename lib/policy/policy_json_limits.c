@@ -25,6 +25,21 @@ static enum weir_code check_names(const struct weir_reader *reader, const struct
     return WEIR_OK;
 }
 
+/* A penalty takes a place of its own beside its limit. */
+static enum weir_code check_places(const struct weir_reader *reader, const struct weir_place *place,
+                                   const struct weir_ruleset *ruleset)
+{
+    size_t penalties = 0;
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        penalties += ruleset->limits[i].penalty != NULL;
+    if (ruleset->limit_count + penalties <= WEIR_CHECK_LIMITS)
+        return WEIR_OK;
+    return weir_refuse(reader, place, WEIR_E_VALUE,
+                       "The list has %zu limits and %zu penalties; wanted are at most 8 of both "
+                       "together.",
+                       ruleset->limit_count, penalties);
+}
+
 static enum weir_code read_limits(struct weir_reader *reader, const struct weir_place *place,
                                   void *into)
 {
@@ -47,7 +62,9 @@ static enum weir_code read_limits(struct weir_reader *reader, const struct weir_
         if (code == WEIR_OK)
             code = check_names(reader, place, ruleset);
     }
-    return code;
+    if (code == WEIR_OK)
+        code = check_places(reader, place, ruleset);
+    return code == WEIR_OK ? weir_check_on_success(reader, place, ruleset) : code;
 }
 
 enum weir_code weir_read_mode(struct weir_reader *reader, const struct weir_place *place,
@@ -73,13 +90,14 @@ static enum weir_code read_ruleset_mode(struct weir_reader *reader, const struct
 
 /* slots */
 
-static bool is_same_part(const struct weir_by *one, const struct weir_by *other, size_t part)
+static bool is_same_part(const struct weir_by *one, size_t part, const struct weir_by *other,
+                         size_t other_part)
 {
-    if (one->parts[part].count != other->parts[part].count)
+    if (one->parts[part].count != other->parts[other_part].count)
         return false;
     for (size_t i = 0; i < one->parts[part].count; i++) {
         const struct weir_dimension *ours = &one->parts[part].alternatives[i];
-        const struct weir_dimension *theirs = &other->parts[part].alternatives[i];
+        const struct weir_dimension *theirs = &other->parts[other_part].alternatives[i];
         if (ours->kind != theirs->kind || ours->exact != theirs->exact
             || !weir_text_equal(ours->name, theirs->name))
             return false;
@@ -91,8 +109,16 @@ static bool is_same_by(const struct weir_by *one, const struct weir_by *other)
 {
     bool same = one->count == other->count;
     for (size_t i = 0; i < one->count && same; i++)
-        same = is_same_part(one, other, i);
+        same = is_same_part(one, i, other, i);
     return same;
+}
+
+bool weir_by_has_part(const struct weir_by *by, const struct weir_by *other, size_t part)
+{
+    for (size_t i = 0; i < by->count; i++)
+        if (is_same_part(by, i, other, part))
+            return true;
+    return false;
 }
 
 /* Limits of one subject live in its slot; those of different subjects would be in different
@@ -140,6 +166,49 @@ static enum weir_code read_on_abort(struct weir_reader *reader, const struct wei
     return code;
 }
 
+/* lists of clients */
+
+static enum weir_code read_ruleset_deny(struct weir_reader *reader, const struct weir_place *place,
+                                        void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_deny(reader, place, &ruleset->access);
+}
+
+static enum weir_code read_ruleset_allow(struct weir_reader *reader, const struct weir_place *place,
+                                         void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_allow(reader, place, &ruleset->access);
+}
+
+/* bodies */
+
+static enum weir_code read_ruleset_body_max(struct weir_reader *reader,
+                                            const struct weir_place *place, void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_body_max(reader, place, &ruleset->body_max_bytes);
+}
+
+/* known devices */
+
+static enum weir_code read_known(struct weir_reader *reader, const struct weir_place *place,
+                                 void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_known(reader, place, &ruleset->known);
+}
+
+/* refusals */
+
+static enum weir_code read_retry_after(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_retry_after(reader, place, &ruleset->retry_after);
+}
+
 /* the policies */
 
 static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir_place *place,
@@ -152,11 +221,12 @@ static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir
         { "mode", read_ruleset_mode, false, NULL },
         { "slot", read_slot, false, NULL },
         { "on_abort", read_on_abort, false, NULL },
-        { "preset", NULL, false, "write its limits out for now" },
-        { "allow", NULL, false, leave_out },
-        { "deny", NULL, false, leave_out },
-        { "known", NULL, false, leave_out },
-        { "penalty", NULL, false, leave_out },
+        { "body_max", read_ruleset_body_max, false, NULL },
+        { "preset", NULL, false, NULL }, /* written out before, with its "fields" */
+        { "deny", read_ruleset_deny, false, NULL },
+        { "allow", read_ruleset_allow, false, NULL },
+        { "known", read_known, false, NULL },
+        { "retry_after", read_retry_after, false, NULL },
         { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a policy out" },
         { "concurrency", NULL, false, leave_out },
     };
@@ -167,6 +237,10 @@ static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir
         code = weir_read_members(reader, place, members, WEIR_COUNT_OF(members), ruleset);
     if (code == WEIR_OK && json_object_get(place->value, "slot") == NULL)
         ruleset->slot_is_identity = has_one_subject(ruleset);
+    if (code == WEIR_OK)
+        code = weir_check_known(reader, place, ruleset);
+    if (code == WEIR_OK)
+        code = weir_find_fields(reader, place, ruleset);
     find_groups(ruleset);
     return code;
 }

@@ -1,8 +1,6 @@
-/* "store" and "secret": the two values that may come from the environment. */
-#include <stdlib.h>
+/* "store" and "secret". */
 #include <string.h>
 
-#include "base/buffer.h"
 #include "policy/policy_json.h"
 
 #define TIMEOUT_MIN_MS   1
@@ -10,181 +8,8 @@
 #define MEMORY_MIN_BYTES (UINT64_C(64) << 10)
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 40)
 #define PREFIX_MAX       64
-#define EXPANDED_MAX     ((size_t)4096)
-
-/* "${NAME}" */
-
-static bool is_variable_name(struct weir_text name)
-{
-    for (size_t i = 0; i < name.length; i++) {
-        char c = weir_fold_char(name.at[i]);
-        bool is_digit = c >= '0' && c <= '9';
-        if (!(c >= 'a' && c <= 'z') && c != '_' && !(is_digit && i > 0))
-            return false;
-    }
-    return name.length >= 1 && name.length <= 100;
-}
-
-static void put_escaped(struct weir_buffer *text, struct weir_text value)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    for (size_t i = 0; i < value.length; i++) {
-        unsigned char c = (unsigned char)value.at[i];
-        if (strchr(plain, (char)c) != NULL) {
-            weir_buffer_put_char(text, (char)c);
-            continue;
-        }
-        weir_buffer_put_char(text, '%');
-        weir_buffer_put_char(text, hex[c >> 4]);
-        weir_buffer_put_char(text, hex[c & 15]);
-    }
-}
-
-/* `rest` starts with "${"; cuts it and its end off and puts the variable's value. In front of
- * `escaped_until`, which is a URL's user and password, the value is percent-encoded. */
-static enum weir_code put_variable(const struct weir_reader *reader, const struct weir_place *place,
-                                   struct weir_text *rest, const char *escaped_until,
-                                   struct weir_buffer *text)
-{
-    char string[101];
-    struct weir_text name = { NULL, 0 };
-    const char *start = rest->at;
-    rest->at += 2;
-    rest->length -= 2;
-    weir_text_take_first(rest, '}', &name);
-    if (rest->at == NULL || !is_variable_name(name))
-        return weir_refuse(reader, place, WEIR_E_VALUE,
-                           "A \"${\" starts the name of an environment variable, such as "
-                           "\"${REDIS_PASSWORD}\": letters, digits and \"_\", then \"}\".");
-
-    memcpy(string, name.at, name.length);
-    string[name.length] = '\0';
-    const char *value = getenv(string);
-    if (value == NULL)
-        return weir_refuse(reader, place, WEIR_E_ENVIRONMENT,
-                           "The environment variable %s is not set.", string);
-    if (start < escaped_until)
-        put_escaped(text, weir_text_from(value));
-    else
-        weir_buffer_put_string(text, value);
-    return WEIR_OK;
-}
-
-/* Replaces each "${NAME}" by what the environment holds. */
-static enum weir_code expand(const struct weir_reader *reader, const struct weir_place *place,
-                             struct weir_text source, const char *escaped_until,
-                             struct weir_buffer *text)
-{
-    enum weir_code code = WEIR_OK;
-    while (source.length > 0 && code == WEIR_OK) {
-        if (weir_text_starts_with(source, WEIR_TEXT("${"))) {
-            code = put_variable(reader, place, &source, escaped_until, text);
-            continue;
-        }
-        weir_buffer_put_char(text, source.at[0]);
-        source.at++;
-        source.length--;
-    }
-    if (code == WEIR_OK && weir_buffer_string(text) == NULL)
-        return weir_refuse(reader, place, WEIR_E_VALUE,
-                           "The value is too long; wanted are at most 4095 bytes.");
-    return code;
-}
-
-/* The last at sign in front of a query, or NULL. */
-static const char *find_at_sign(struct weir_text url)
-{
-    const char *found = NULL;
-    for (size_t i = 0; i < url.length && url.at[i] != '?'; i++)
-        if (url.at[i] == '@')
-            found = url.at + i;
-    return found;
-}
-
-/* the URL */
-
-static const struct {
-    const char *scheme;
-    bool is_later;
-} schemes[] = {
-    { "memory:", false },           { "redis://", false },         { "redis+unix://", false },
-    { "redis+sentinel://", true },  { "redis+cluster://", true },  { "rediss://", true },
-    { "rediss+sentinel://", true }, { "rediss+cluster://", true },
-};
-
-/* Does not show the URL: there may be a password in it. */
-static enum weir_code check_scheme(const struct weir_reader *reader, const struct weir_place *place,
-                                   struct weir_text url)
-{
-    for (size_t i = 0; i < WEIR_COUNT_OF(schemes); i++) {
-        struct weir_text scheme = weir_text_from(schemes[i].scheme);
-        if (!weir_text_starts_with(url, scheme))
-            continue;
-        if (schemes[i].is_later)
-            return weir_refuse(reader, place, WEIR_E_NOT_YET,
-                               "\"%s\" arrives with a later version; use redis:// or "
-                               "redis+unix:// with one server.",
-                               schemes[i].scheme);
-        if (scheme.at[scheme.length - 1] == ':' && url.length > scheme.length)
-            break;
-        return WEIR_OK;
-    }
-    return weir_refuse(reader, place, WEIR_E_VALUE,
-                       "The URL is of no store that there is; wanted is \"memory:\", "
-                       "\"redis://host:port/db\" or \"redis+unix:///path\".");
-}
-
-/* Puts "***" in the place of the password, or of all that stands before the at sign if nothing
- * says which part of it is the password. */
-static void put_masked(struct weir_buffer *shown, struct weir_text url)
-{
-    const char *start = memmem(url.at, url.length, "://", 3);
-    const char *at_sign = find_at_sign(url);
-    if (start == NULL || at_sign == NULL || at_sign < start) {
-        weir_buffer_put(shown, url);
-        return;
-    }
-    start += 3;
-    const char *colon = memchr(start, ':', (size_t)(at_sign - start));
-    const char *kept = colon == NULL ? start : colon + 1;
-    weir_buffer_put(shown, (struct weir_text){ url.at, (size_t)(kept - url.at) });
-    weir_buffer_put_string(shown, "***");
-    weir_buffer_put(shown, (struct weir_text){ at_sign, url.length - (size_t)(at_sign - url.at) });
-}
-
-static enum weir_code keep_url(const struct weir_reader *reader, struct weir_text url)
-{
-    char memory[EXPANDED_MAX + 4];
-    struct weir_buffer shown = weir_buffer_init(memory, sizeof memory);
-    put_masked(&shown, url);
-    enum weir_code code = weir_keep_text(reader, url, &reader->policy->store_url);
-    if (code == WEIR_OK)
-        code = weir_keep_text(reader, weir_buffer_text(&shown), &reader->policy->store_shown);
-    return code;
-}
-
-static enum weir_code read_url(struct weir_reader *reader, const struct weir_place *place,
-                               void *into)
-{
-    (void)into;
-    char memory[EXPANDED_MAX];
-    struct weir_buffer url = weir_buffer_init(memory, sizeof memory);
-    struct weir_text source;
-    enum weir_code code =
-        weir_read_text(reader, place, "a text such as \"redis://127.0.0.1:6379/0\"", &source);
-    if (code == WEIR_OK)
-        code = expand(reader, place, source, find_at_sign(source), &url);
-    if (code == WEIR_OK)
-        code = check_scheme(reader, place, weir_buffer_text(&url));
-    if (code == WEIR_OK)
-        code = keep_url(reader, weir_buffer_text(&url));
-    explicit_bzero(memory, sizeof memory);
-    return code;
-}
-
-/* the rest of "store" */
+#define CONNECTIONS_MAX  16
+#define SERVER_NAME_MAX  253
 
 static enum weir_code read_timeout(struct weir_reader *reader, const struct weir_place *place,
                                    void *into)
@@ -241,14 +66,91 @@ static enum weir_code read_memory(struct weir_reader *reader, const struct weir_
     return WEIR_OK;
 }
 
+static enum weir_code read_connections(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into)
+{
+    (void)into;
+    uint64_t count = 0;
+    enum weir_code code = weir_read_integer(reader, place, 1, CONNECTIONS_MAX, &count);
+    reader->policy->store_connections = (unsigned)count;
+    return code;
+}
+
+/* "tls" */
+
+/* Into a const char pointer. The store opens the file. */
+static enum weir_code read_file_name(struct weir_reader *reader, const struct weir_place *place,
+                                     void *into)
+{
+    struct weir_text name;
+    enum weir_code code =
+        weir_read_text(reader, place, "the name of a file such as \"redis-ca.pem\"", &name);
+    return code == WEIR_OK ? weir_keep_file_name(reader, name, into) : code;
+}
+
+static bool is_server_name(struct weir_text name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789.-_:";
+    for (size_t i = 0; i < name.length; i++)
+        if (strchr(allowed, weir_fold_char(name.at[i])) == NULL)
+            return false;
+    return name.length <= SERVER_NAME_MAX;
+}
+
+static enum weir_code read_server_name(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into)
+{
+    (void)into;
+    static const char *const wanted = "a name or address that is in the servers' certificates, "
+                                      "such as \"redis.example\"";
+    struct weir_text name;
+    enum weir_code code = weir_read_text(reader, place, wanted, &name);
+    if (code == WEIR_OK && !is_server_name(name))
+        return weir_refuse_value(reader, place, wanted);
+    return code == WEIR_OK ? weir_keep_text(reader, name, &reader->policy->store_tls.server_name)
+                           : code;
+}
+
+static enum weir_code read_ca_file(struct weir_reader *reader, const struct weir_place *place,
+                                   void *into)
+{
+    (void)into;
+    return read_file_name(reader, place, &reader->policy->store_tls.ca_file);
+}
+
+static enum weir_code read_cert_file(struct weir_reader *reader, const struct weir_place *place,
+                                     void *into)
+{
+    (void)into;
+    return read_file_name(reader, place, &reader->policy->store_tls.cert_file);
+}
+
+static enum weir_code read_key_file(struct weir_reader *reader, const struct weir_place *place,
+                                    void *into)
+{
+    (void)into;
+    return read_file_name(reader, place, &reader->policy->store_tls.key_file);
+}
+
+static enum weir_code read_tls(struct weir_reader *reader, const struct weir_place *place,
+                               void *into)
+{
+    static const struct weir_member members[] = {
+        { "ca_file", read_ca_file, false, NULL },
+        { "cert_file", read_cert_file, false, NULL },
+        { "key_file", read_key_file, false, NULL },
+        { "server_name", read_server_name, false, NULL },
+    };
+    return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
+}
+
 enum weir_code weir_read_store(struct weir_reader *reader, const struct weir_place *place,
                                void *into)
 {
     static const struct weir_member members[] = {
-        { "url", read_url, false, NULL },
-        { "timeout", read_timeout, false, NULL },
-        { "prefix", read_prefix, false, NULL },
-        { "memory", read_memory, false, NULL },
+        { "url", weir_read_store_url, false, NULL },      { "timeout", read_timeout, false, NULL },
+        { "prefix", read_prefix, false, NULL },           { "memory", read_memory, false, NULL },
+        { "connections", read_connections, false, NULL }, { "tls", read_tls, false, NULL },
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
 }
@@ -274,10 +176,11 @@ enum weir_code weir_read_secret(struct weir_reader *reader, const struct weir_pl
         return weir_refuse(reader, place, WEIR_E_TYPE,
                            "The secret is no string; wanted is a text such as \"${WEIR_SECRET}\".");
 
-    char memory[EXPANDED_MAX];
+    char memory[WEIR_EXPANDED_MAX];
     struct weir_buffer secret = weir_buffer_init(memory, sizeof memory);
     struct weir_text source = weir_text_from(json_string_value(place->value));
-    enum weir_code code = expand(reader, place, source, NULL, &secret);
+    const struct weir_escaped escaped = { NULL, NULL };
+    enum weir_code code = weir_expand(reader, place, source, &escaped, &secret);
     if (code == WEIR_OK)
         code = keep_secret(reader, place, weir_buffer_text(&secret));
     explicit_bzero(memory, sizeof memory);

@@ -199,6 +199,22 @@ enum weir_code weir_keep_text(const struct weir_reader *reader, struct weir_text
     return WEIR_OK;
 }
 
+enum weir_code weir_keep_file_name(const struct weir_reader *reader, struct weir_text name,
+                                   const char **path)
+{
+    struct weir_text folder = weir_text_from(reader->directory);
+    if (folder.length == 0 || name.at[0] == '/')
+        return weir_keep_text(reader, name, path);
+
+    size_t size = folder.length + 1 + name.length + 1;
+    char *joined = weir_arena_array(reader->policy->arena, size, 1);
+    if (joined == NULL)
+        return weir_refuse_memory(reader);
+    snprintf(joined, size, "%s/%s", reader->directory, name.at);
+    *path = joined;
+    return WEIR_OK;
+}
+
 enum weir_code weir_read_header_name(struct weir_reader *reader, const struct weir_place *place,
                                      void *into)
 {

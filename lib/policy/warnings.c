@@ -47,7 +47,7 @@ static bool holds_word(const char *text)
 
 bool weir_ruleset_guards_login(const struct weir_policy *policy, const struct weir_ruleset *ruleset)
 {
-    if (holds_word(ruleset->name))
+    if (holds_word(ruleset->name) || ruleset->field_count > 0)
         return true;
     for (size_t i = 0; i < policy->route_count; i++)
         if (policy->routes[i].ruleset == ruleset && holds_word(policy->routes[i].match))
@@ -356,6 +356,20 @@ enum weir_code weir_warn_of_trust(struct weir_policy *policy, const struct weir_
     return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
 }
 
+enum weir_code weir_warn_of_allowed(struct weir_policy *policy, const struct weir_network *network,
+                                    const char *path, struct weir_error *error)
+{
+    char text[WEIR_NETWORK_CHARS];
+    weir_network_print(network, text);
+    if (network->prefix > 0
+        || add(policy, WEIR_W_ALLOWS_EVERYONE, path,
+               "%s is every address there is, so that no limit holds for anybody; name those that "
+               "you mean, or leave the limits out.",
+               text))
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+}
+
 /* the store */
 
 static bool is_memory(const struct weir_policy *policy)
@@ -383,7 +397,7 @@ static bool is_told_by_client(const struct weir_by *by)
         for (size_t j = 0; j < by->parts[i].count; j++) {
             enum weir_dimension_kind kind = by->parts[i].alternatives[j].kind;
             if (kind == WEIR_BY_USER || kind == WEIR_BY_HEADER || kind == WEIR_BY_QUERY
-                || kind == WEIR_BY_PARAM)
+                || kind == WEIR_BY_PARAM || kind == WEIR_BY_FIELD)
                 return true;
         }
     return false;

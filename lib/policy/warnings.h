@@ -19,8 +19,13 @@ enum weir_code weir_policy_warn(struct weir_policy *policy, const struct weir_wr
 enum weir_code weir_warn_of_trust(struct weir_policy *policy, const struct weir_network *network,
                                   const char *path, struct weir_error *error);
 
-/* True where the policy's name, or the path of a route that uses it, says login, signin, otp,
- * password, passwd, reset or token, in any letter case. Pure. */
+/* Adds one if a network that is let through without limits, written at `path`, is everybody's. Errors:
+ * WEIR_E_MEMORY. */
+enum weir_code weir_warn_of_allowed(struct weir_policy *policy, const struct weir_network *network,
+                                    const char *path, struct weir_error *error);
+
+/* True where the policy counts by fields of a body, or where its name or the path of a route that uses
+ * it says login, signin, otp, password, passwd, reset or token, in any letter case. Pure. */
 bool weir_ruleset_guards_login(const struct weir_policy *policy,
                                const struct weir_ruleset *ruleset);
 

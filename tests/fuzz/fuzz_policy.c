@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limit/penalty.h"
 #include "policy/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,6 +45,7 @@ static void check_limit(const struct weir_policy *policy, const struct weir_limi
     require(limit->by.count >= 1 && limit->by.parts[0].count >= 1);
     require(limit->max_wait_us == 0 || limit->algorithm == WEIR_LEAKY_BUCKET);
     require(!limit->logs_refusals || limit->algorithm == WEIR_SLIDING_LOG);
+    require(limit->penalty == NULL || weir_penalty_fault(limit->penalty) == NULL);
     require(weir_count_units(limit, 404, 1) <= WEIR_STATUS_UNITS_MAX);
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
         if (weir_limit_rate(policy, limit, plans[i], &numbers))

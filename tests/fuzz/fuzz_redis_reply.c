@@ -50,6 +50,22 @@ struct asked {
     struct weir_answer answers[WEIR_CHECK_LIMITS];
 };
 
+static const struct weir_penalty penalty = {
+    .after = 2,
+    .ban_count = 3,
+    .bans_us = { 1000000, 60000000, WEIR_WINDOW_MAX_US },
+    .forget_us = WEIR_WINDOW_MAX_US,
+    .extends = true,
+};
+
+/* Turns a spend into the penalty of the one before it. */
+static void punish(struct weir_spend *spend)
+{
+    *spend = (struct weir_spend){ .algorithm = WEIR_PENALTY,
+                                  .cost = spend[-1].cost,
+                                  .penalty = &penalty };
+}
+
 static void make_check(struct asked *asked, uint8_t pick)
 {
     static const char *const keys[] = { "g:1", "h", "g:2", "i", "g:3", "j", "g:4", "k" };
@@ -59,16 +75,32 @@ static void make_check(struct asked *asked, uint8_t pick)
     asked->check.count = 1 + pick % WEIR_CHECK_LIMITS;
     for (size_t i = 0; i < asked->check.count; i++) {
         make_spend(&asked->spends[i], pick / WEIR_CHECK_LIMITS + i);
+        if (i > 0 && pick >= 128 && asked->spends[i - 1].algorithm != WEIR_PENALTY)
+            punish(&asked->spends[i]);
         asked->spends[i].key = keys[i];
         asked->spends[i].key_length = strlen(keys[i]);
         asked->spends[i].group_length = i % 2 == 0 ? 1 : 0;
     }
 }
 
+static void check_penalty(const struct weir_spend *spend, const struct weir_answer *answer)
+{
+    bool is_banned = answer->reset_us > 0;
+    require(!answer->impossible && answer->wait_us == 0);
+    require(answer->reset_us <= penalty.bans_us[2]);
+    require(answer->remaining == (is_banned ? 0 : WEIR_UNITS_MAX));
+    require(answer->allowed == (!is_banned || spend->cost == 0));
+    require(answer->retry_us == (answer->allowed ? 0 : answer->reset_us));
+}
+
 /* `is_spent`: the whole plan was let through. */
 static void check_answer(const struct weir_spend *spend, const struct weir_answer *answer,
                          bool is_spent)
 {
+    if (spend->algorithm == WEIR_PENALTY) {
+        check_penalty(spend, answer);
+        return;
+    }
     uint64_t most = spend->rate.limit == 0 ? 0 : spend->rate.burst;
     require(answer->remaining <= most);
     require(!answer->allowed || (!answer->impossible && answer->retry_us == 0));
@@ -102,6 +134,10 @@ static void read_as_answer(const redisReply *reply, uint8_t pick)
         return;
     case WEIR_REDIS_REFUSED:
     case WEIR_REDIS_UNFIT:
+    case WEIR_REDIS_MOVED:
+    case WEIR_REDIS_ASK:
+    case WEIR_REDIS_TRY_AGAIN:
+    case WEIR_REDIS_CLUSTER_DOWN:
         require(memchr(check->why, '\0', sizeof check->why) != NULL);
         for (const char *at = check->why; *at != '\0'; at++)
             require(*at >= 0x20 && *at < 0x7F);

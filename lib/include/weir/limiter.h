@@ -17,7 +17,10 @@ enum weir_outcome {
     WEIR_SHADOW_LIMITED,  /* let through: the policy only watches                  */
     WEIR_UNAUTHENTICATED, /* 401                                                   */
     WEIR_FAILED_OPEN,     /* the store failed, and the request was let through     */
-    WEIR_FAILED_CLOSED    /* the store failed: 503                                 */
+    WEIR_FAILED_CLOSED,   /* the store failed: 503                                 */
+    WEIR_UNREADABLE,      /* 400, 413, 415: limits count by fields of its body, and
+                           * there is no reading it                                 */
+    WEIR_DENIED           /* 403: a list keeps this client out                      */
 };
 
 /* A decision, for logs. All texts are borrowed for the call; those that do not apply are NULL. */
@@ -82,6 +85,23 @@ WEIR_API const struct weir_middleware *weir_identify(struct weir_limiter *limite
  * Errors: WEIR_E_STATE: settled already, or nothing was spent (refused, not limited, store failed). */
 WEIR_API enum weir_code weir_settle(struct weir_request *request, uint64_t actual);
 
+/* How what a request tried has gone. */
+enum weir_result { WEIR_FAILED = 1, WEIR_SUCCEEDED };
+
+/* Says how it has gone where the status does not tell, as on a login page that is answered 200
+ * either way: goes before the status for "failures", for "successes" and for "on_success" (and is no
+ * enum weir_outcome, which is the limiter's own word). Called again before the reply is queued, the
+ * last word holds. From a handler or middleware of the request, and from on_reply of the links behind
+ * weir_limit(); a wrapped handler asks weir_request_of() for its request.
+ * Errors: WEIR_E_ARGUMENT; WEIR_E_STATE: the reply is on its way. */
+WEIR_API enum weir_code weir_outcome(struct weir_request *request, enum weir_result result);
+
+/* True: a limit with "refusal": "handler" has refused the request and leaves it to the application to
+ * say so. Answer like any failure, after the same work, so that nobody can tell; a handler that
+ * succeeds all the same is at fault: of the chain's it becomes a 500, and the log says so. A wrapped
+ * handler asks weir_request_of() for its request. */
+WEIR_API bool weir_request_is_limited(const struct weir_request *request);
+
 /* How the limiter's store is. Thread-safe. */
 WEIR_API void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state);
 
@@ -103,7 +123,7 @@ WEIR_API size_t weir_request_quotas(struct weir_request *request, struct weir_li
 /* without HTTP */
 
 /* A value of a dimension that a client sends: {"header:X-Device", "a1"}, {"query:q", "gate"},
- * {"param:id", "42"}. */
+ * {"param:id", "42"}, {"field:username", "ann"}. */
 struct weir_value {
     const char *name;
     const char *value;
@@ -144,7 +164,7 @@ struct weir_verdict {
     size_t quota_count;
 
     /* for weir_limiter_settle() */
-    uint64_t decided_us;
+    uint64_t decided_us[WEIR_CHECK_LIMITS];
     uint64_t full_us[WEIR_CHECK_LIMITS];
 };
 
@@ -155,7 +175,7 @@ struct weir_verdict {
  *
  * WEIR_OK: the verdict is filled, whichever it is. Errors: WEIR_E_ARGUMENT; WEIR_E_REFERENCE: no
  * such policy, limit or API key; WEIR_E_VALUE: an address or value name that is none, or more than
- * 8 limits in all, a limit that two of
+ * 8 limits and penalties in all, a limit that two of
  * the subjects share, or policies of which one enforces and another only watches. This and the rest:
  * any thread. */
 WEIR_API enum weir_code weir_limiter_check(struct weir_limiter *limiter,
@@ -176,10 +196,10 @@ WEIR_API enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
                                             const struct weir_verdict *verdict, uint64_t actual,
                                             struct weir_error *error);
 
-/* Forgets what the subject has spent, and that it is blocked, in the store and in this process's
- * fallback. Only limits by what the subject itself names (address, API key, user, tenant, values):
- * one by "global" or "route", or by the tenant of a key, belongs to others too, and has to be named
- * in `limit`. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit is its own. */
+/* Forgets what the subject has spent, its penalties, and that it is blocked, in the store and in this
+ * process's fallback. Only limits by what the subject itself names (address, API key, user, tenant,
+ * values): one by "global" or "route", or by the tenant of a key, belongs to others too, and has to be
+ * named in `limit`. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit is its own. */
 WEIR_API enum weir_code weir_limiter_reset(struct weir_limiter *limiter,
                                            const struct weir_subject *subject,
                                            struct weir_error *error);

@@ -19,6 +19,12 @@ WEIR_API enum weir_code weir_policy_load(const char *file, struct weir_policy **
 WEIR_API enum weir_code weir_policy_parse(const char *text, size_t length, const char *directory,
                                           struct weir_policy **policy, struct weir_error *error);
 
+/* The file's text as weir reads it, with its presets written out limit by limit, as JSON; it loads as
+ * the same policy. Passwords and the secret are hidden, unless "${NAME}" stands for them. Only the
+ * presets are checked. `text` is ended by a NUL and is the caller's, for free(). Errors: as
+ * weir_policy_load(). */
+WEIR_API enum weir_code weir_policy_expand(const char *file, char **text, struct weir_error *error);
+
 /* Accepts NULL; returns NULL. */
 WEIR_API struct weir_policy *weir_policy_free(struct weir_policy *policy);
 

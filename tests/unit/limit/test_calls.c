@@ -480,8 +480,8 @@ static void names_what_is_wrong_with_a_subject(void **state)
         { WEIR_SUBJECT(.policy = "both", .api_key = "foo"), WEIR_E_REFERENCE,
           "\"foo\" is no id in the keys file." },
         { WEIR_SUBJECT(.policy = "both", .values = &unnamed, .value_count = 1), WEIR_E_VALUE,
-          "\"quarry:q\" names no value; wanted is \"header:NAME\", \"query:NAME\" or "
-          "\"param:NAME\"." },
+          "\"quarry:q\" names no value; wanted is \"header:NAME\", \"query:NAME\", "
+          "\"param:NAME\" or \"field:NAME\"." },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct weir_verdict verdict;
@@ -521,13 +521,15 @@ static void applies_the_failure_rule_when_redis_is_gone(void **state)
     assert_int_equal(through, 2);
     assert_int_equal(verdict.outcome, WEIR_LIMITED);
     assert_int_equal(check(ANN, 1).outcome, WEIR_FAILED_OPEN);
-    assert_int_equal(check(WEIR_SUBJECT(.policy = "shared", .user = "ann"), 1).outcome,
-                     WEIR_FAILED_CLOSED);
+    verdict = check(WEIR_SUBJECT(.policy = "shared", .user = "ann"), 1);
+    assert_int_equal(verdict.outcome, WEIR_FAILED_CLOSED);
+    assert_in_range(verdict.retry_us, 1000000, 10000000); /* as the Retry-After of a 503 */
     struct weir_subject pair[] = { *ANN, *WEIR_SUBJECT(.policy = "sms", .user = "cat") };
     assert_true(check(pair, 2).by_memory); /* the stricter of open and memory */
     /* What a share cannot hold is not impossible: 4 of 5 fit, but not 4 of 2. */
-    assert_int_equal(check(WEIR_SUBJECT(.policy = "sms", .user = "dan", .cost = 4), 1).outcome,
-                     WEIR_FAILED_CLOSED);
+    verdict = check(WEIR_SUBJECT(.policy = "sms", .user = "dan", .cost = 4), 1);
+    assert_int_equal(verdict.outcome, WEIR_FAILED_CLOSED);
+    assert_in_range(verdict.retry_us, 1000000, 10000000);
 
     const struct weir_subject *eve = WEIR_SUBJECT(.policy = "sms", .user = "eve");
     verdict = check(eve, 1);

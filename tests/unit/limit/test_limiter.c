@@ -25,6 +25,8 @@ struct told_store {
     struct weir_check *held_settlement;
     unsigned asked;
     unsigned cancelled;
+    struct weir_store_state how; /* what it says of itself */
+    unsigned states;             /* how often it was asked that */
     char keys[WEIR_CHECK_LIMITS][256];
     uint64_t costs[WEIR_CHECK_LIMITS];
 };
@@ -88,6 +90,13 @@ static void told_cancel(void *self, struct weir_check *check)
     told_answer(store);
 }
 
+static void told_state(void *self, struct weir_store_state *state)
+{
+    struct told_store *store = self;
+    store->states++;
+    *state = store->how;
+}
+
 static void told_free(void *self)
 {
     (void)self;
@@ -98,6 +107,7 @@ static const struct weir_store_type told_type = { .size = sizeof told_type,
                                                   .ready = told_ready,
                                                   .submit = told_submit,
                                                   .cancel = told_cancel,
+                                                  .state = told_state,
                                                   .free = told_free };
 
 /* a chain with a policy, the limiter, and one handler for all */
@@ -484,6 +494,62 @@ static void asks_nobody_when_the_store_is_known_to_be_away(void **state)
     weir_request_end(request);
 }
 
+static void asks_clients_to_wait_as_long_as_the_store_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        uint64_t retry_us;
+        const char *retry_after;
+    } rows[] = {
+        { "it knows nothing", 0, "1" },
+        { "it will be tried at once", 1, "1" },
+        { "a second", 1000000, "1" },
+        { "a little more", 1000001, "2" },
+        { "a long outage", 9300000, "10" },
+        { "an hour, of a store of a user's own", UINT64_C(3600000000), "3600" },
+    };
+    told.is_ready = false;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        told.how = (struct weir_store_state){ .retry_us = rows[i].retry_us };
+        struct weir_request *request = ask_as("/closed", NULL);
+        assert_int_equal(by_hand_run(request), 503);
+        assert_string_equal(header(request, "Retry-After"), rows[i].retry_after);
+        assert_int_equal(bench.last.retry_s, strtoull(rows[i].retry_after, NULL, 10));
+        weir_request_end(request);
+    }
+}
+
+static void asks_how_the_store_is_only_where_it_keeps_somebody_out(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        const char *path;
+        enum weir_store_result result;
+        unsigned status;
+        unsigned states;
+    } rows[] = {
+        { "allowed", "/open", WEIR_STORE_ANSWERED, 200, 0 },
+        { "open", "/open", WEIR_STORE_UNAVAILABLE, 200, 0 },
+        { "memory", "/memory", WEIR_STORE_UNAVAILABLE, 200, 0 },
+        { "closed", "/closed", WEIR_STORE_UNAVAILABLE, 503, 1 },
+    };
+    told.answers_at_once = true;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        will_allow();
+        told.answer.result = rows[i].result;
+        told.states = 0;
+        struct weir_request *request = ask_as(rows[i].path, "foo");
+        by_hand_run(request);
+        assert_int_equal(by_hand_run(request), rows[i].status);
+        assert_int_equal(told.states, rows[i].states);
+        weir_request_end(request);
+    }
+}
+
 static void divides_the_limit_among_instances_on_memory(void **state)
 {
     (void)state;
@@ -662,9 +728,10 @@ static void calls_nothing_impossible_that_only_a_share_cannot_hold(void **state)
 {
     (void)state;
     told.is_ready = false;
+    told.how = (struct weir_store_state){ .retry_us = 2500000 };
     struct weir_request *request = ask_as("/heavy", NULL);
     assert_int_equal(by_hand_run(request), 503);
-    assert_string_equal(header(request, "Retry-After"), "1");
+    assert_string_equal(header(request, "Retry-After"), "3");
     weir_request_end(request);
 }
 
@@ -839,6 +906,8 @@ int main(void)
         TEST(counts_a_guess_and_goes_on_where_identity_is_optional),
         TEST(does_what_the_policy_says_when_the_store_fails),
         TEST(asks_nobody_when_the_store_is_known_to_be_away),
+        TEST(asks_clients_to_wait_as_long_as_the_store_says),
+        TEST(asks_how_the_store_is_only_where_it_keeps_somebody_out),
         TEST(divides_the_limit_among_instances_on_memory),
         TEST(promises_nothing_of_a_limit_of_zero),
         TEST(keeps_a_refusal_of_the_store_from_the_fallback),

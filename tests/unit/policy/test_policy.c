@@ -80,15 +80,42 @@ static void reads_the_store(void **state)
     (void)state;
     struct weir_policy *policy =
         parse("{\"comment\": [1], \"store\": {\"comment\": 2, \"url\": \"redis://u:p@h:1/2\","
-              " \"timeout\": \"1s\", \"prefix\": \"shop:eu\", \"memory\": \"2MiB\"},"
+              " \"timeout\": \"1s\", \"prefix\": \"shop:eu\", \"memory\": \"2MiB\","
+              " \"connections\": 16},"
               " \"instances\": 10000, \"mode\": \"off\"}");
     assert_string_equal(policy->store_url, "redis://u:p@h:1/2");
     assert_string_equal(weir_policy_store_url(policy), "redis://u:***@h:1/2");
     assert_int_equal(policy->store_timeout_ms, 1000);
     assert_string_equal(policy->store_prefix, "shop:eu");
     assert_int_equal(policy->store_memory_bytes, 2097152);
+    assert_int_equal(policy->store_connections, 16);
+    assert_null(policy->store_tls.ca_file);
+    assert_null(policy->store_tls.cert_file);
+    assert_null(policy->store_tls.key_file);
+    assert_null(policy->store_tls.server_name);
     assert_int_equal(policy->instances, 10000);
     assert_int_equal(policy->mode, WEIR_OFF);
+    weir_policy_free(policy);
+}
+
+static void finds_the_files_for_tls_beside_its_own(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"store\": {\"url\": \"rediss://h\", \"tls\": {\"comment\": 1, \"ca_file\": \"ca.pem\","
+        " \"cert_file\": \"keys/weir.pem\", \"key_file\": \"/keys/weir.key\","
+        " \"server_name\": \"redis-1.Example\"}}}";
+    struct weir_policy *policy = NULL;
+    assert_int_equal(weir_policy_parse(json, strlen(json), "/etc/weir", &policy, NULL), WEIR_OK);
+    assert_string_equal(policy->store_tls.ca_file, "/etc/weir/ca.pem");
+    assert_string_equal(policy->store_tls.cert_file, "/etc/weir/keys/weir.pem");
+    assert_string_equal(policy->store_tls.key_file, "/keys/weir.key");
+    assert_string_equal(policy->store_tls.server_name, "redis-1.Example");
+    weir_policy_free(policy);
+
+    policy = parse("{\"store\": {\"tls\": {\"ca_file\": \"ca.pem\", \"server_name\": \"::1\"}}}");
+    assert_string_equal(policy->store_tls.ca_file, "ca.pem");
+    assert_string_equal(policy->store_tls.server_name, "::1");
     weir_policy_free(policy);
 }
 
@@ -110,6 +137,17 @@ static void shows_a_store_without_its_password(void **state)
         { "redis+unix://ann:secret@/run/redis.sock?db=1",
           "redis+unix://ann:***@/run/redis.sock?db=1" },
         { "redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock" },
+        { "rediss://ann:secret@h", "rediss://ann:***@h" },
+        { "redis+cluster://ann:secret@h:1,i:2", "redis+cluster://ann:***@h:1,i:2" },
+        { "redis+sentinel://a:1,b:2/m/3", "redis+sentinel://a:1,b:2/m/3" },
+        { "redis+sentinel://:secret@a:1,b:2/m?sentinel_user=bob&sentinel_password=secret",
+          "redis+sentinel://:***@a:1,b:2/m?sentinel_user=bob&sentinel_password=***" },
+        { "redis+sentinel://a/m?sentinel_password=se@cret", "redis+sentinel://***" },
+        { "redis://:sec?ret@h", "redis://***" },
+        { "redis://:sec?r@et@h", "redis://***" },
+        { "redis://u:s@h?ecret@h", "redis://***" },
+        { "redis://h?password=secret", "redis://h?password=***" },
+        { "redis://h?secret", "redis://h?***" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char json[256];
@@ -136,11 +174,24 @@ static void takes_secrets_from_the_environment(void **state)
           "redis://:p%40ss%2F%25word%C3%A9-._~@h" },
         { "both", "redis://${WEIR_TEST_USER}:${WEIR_TEST_PASSWORD}@${WEIR_TEST_HOST}",
           "redis://ann:p%40ss%2F%25word%C3%A9-._~@h:1" },
+        { "Sentinels", "redis+sentinel://${WEIR_TEST_HOST},i:2/m", "redis+sentinel://h:1,i:2/m" },
+        { "a master and its database", "redis+sentinel://h/${WEIR_TEST_USER}/${WEIR_TEST_NUMBER}",
+          "redis+sentinel://h/ann/7" },
+        { "a Sentinel's password, percent-encoded",
+          "redis+sentinel://h/m?sentinel_user=${WEIR_TEST_USER}&sentinel_password=${WEIR_TEST_AMP}",
+          "redis+sentinel://h/m?sentinel_user=ann&sentinel_password=%26x%3D%3F" },
+        { "a socket's path", "redis+unix://${WEIR_TEST_PATH}?db=${WEIR_TEST_NUMBER}",
+          "redis+unix:///run/r?db=7" },
+        { "a scheme", "${WEIR_TEST_SCHEME}://h", "rediss+cluster://h" },
         { "a dollar by itself", "redis://:a$b$@h", "redis://:a$b$@h" },
     };
     setenv("WEIR_TEST_URL", "redis://h:1/2", 1);
     setenv("WEIR_TEST_HOST", "h:1", 1);
     setenv("WEIR_TEST_USER", "ann", 1);
+    setenv("WEIR_TEST_NUMBER", "7", 1);
+    setenv("WEIR_TEST_AMP", "&x=?", 1);
+    setenv("WEIR_TEST_PATH", "/run/r", 1);
+    setenv("WEIR_TEST_SCHEME", "rediss+cluster", 1);
     setenv("WEIR_TEST_PASSWORD", "p@ss/%wordé-._~", 1);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char json[256];
@@ -989,6 +1040,7 @@ int main(void)
         cmocka_unit_test(fills_in_what_a_file_does_not_say),
         cmocka_unit_test(lets_nobody_guess_keys_for_free),
         cmocka_unit_test(reads_the_store),
+        cmocka_unit_test(finds_the_files_for_tls_beside_its_own),
         cmocka_unit_test(shows_a_store_without_its_password),
         cmocka_unit_test(takes_secrets_from_the_environment),
         cmocka_unit_test(makes_a_key_of_the_secret),

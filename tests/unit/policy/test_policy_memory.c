@@ -93,7 +93,11 @@ static const char policy_json[] =
     " \"by\": \"ip\", \"rate\": \"plan\", \"algorithm\": \"fixed-window\","
     " \"calendar\": \"Europe/Berlin\"}, {\"name\": \"c\", \"by\": \"ip\","
     " \"rate\": \"20000/day\", \"algorithm\": \"sliding-log\"}],"
-    " \"on_store_failure\": \"memory\"}},"
+    " \"on_store_failure\": \"memory\"}, \"q\": {\"limits\": [{\"name\": \"a\","
+    " \"by\": \"field:username\", \"rate\": \"9/hour\", \"on_success\": {\"forgive\": \"b\"}},"
+    " {\"name\": \"b\", \"by\": [\"ip\", \"field:username\"], \"rate\": \"5/hour\","
+    " \"on_success\": \"reset\"}], \"deny\": {\"user\": [\"x\"], \"ip\": [\"192.0.2.1\"]}}},"
+    " \"allow\": {\"ip\": [\"0.0.0.0/0\"], \"api_key\": [\"one\"], \"tenant\": [\"t\"]},"
     " \"routes\": [{\"match\": \"GET /a/:b\", \"policy\": \"p\", \"cost\": 1000},"
     " {\"match\": \"GET /a/c\", \"policy\": \"p\"}], \"default\": \"p\"}";
 
