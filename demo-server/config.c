@@ -32,12 +32,15 @@ static void find_own_file(char file[PATH_MAX])
 }
 
 /* Puts `url` in the place of the file's store. What is not an object is left for
- * weir_policy_parse() to complain about. */
+ * weir_policy_parse() to complain about. The file's settings for TLS are for its own store; with a
+ * URL without TLS they would be an error. */
 static bool set_store(json_t *root, const char *url)
 {
     if (json_object_get(root, "store") == NULL)
         json_object_set_new(root, "store", json_object());
     json_t *store = json_object_get(root, "store");
+    if (json_is_object(store) && strncmp(url, "rediss", 6) != 0)
+        json_object_del(store, "tls");
     return !json_is_object(store) || json_object_set_new(store, "url", json_string(url)) == 0;
 }
 

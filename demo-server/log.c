@@ -22,6 +22,8 @@ static const char *const outcomes[] = {
     [WEIR_UNAUTHENTICATED] = "unauthenticated",
     [WEIR_FAILED_OPEN] = "failed-open",
     [WEIR_FAILED_CLOSED] = "failed-closed",
+    [WEIR_UNREADABLE] = "unreadable",
+    [WEIR_DENIED] = "denied",
 };
 
 static json_t *time_now(void)
@@ -102,4 +104,10 @@ void demo_log_decision(void *self, const struct weir_decision *decision)
     add_text(line, "failure", decision->failure);
     add_text(line, "why", decision->why);
     write_line(line);
+}
+
+void demo_log_code(const char *destination, const char *code)
+{
+    write_line(json_pack("{s:o, s:s, s:o, s:s}", "time", time_now(), "level", levels[WEIR_INFO],
+                         "destination", demo_json_text(destination), "code", code));
 }

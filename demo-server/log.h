@@ -16,6 +16,9 @@ void demo_log_library(void *self, enum weir_level level, const char *text);
 /* For struct weir_limiter_options: called for each decision that is not a plain allow. */
 void demo_log_decision(void *self, const struct weir_decision *decision);
 
+/* A one-time code that there is nobody to send to. */
+void demo_log_code(const char *destination, const char *code);
+
 /* For MHD_OPTION_EXTERNAL_LOGGER. */
 void demo_log_mhd(void *self, const char *format, va_list args) WEIR_PRINTF(2, 0);
 

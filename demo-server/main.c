@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <sodium.h>
@@ -27,14 +28,19 @@ struct demo {
     struct weir_policy *policy;
     struct weir_limiter *limiter;
     struct weir_chain *chain;
+    struct demo_otp *otp;
     struct MHD_Daemon *daemon;
     char url[DEMO_URL_BYTES];
 };
 
 /* making the parts */
 
-static enum weir_code make_chain(struct demo *demo, struct weir_error *error)
+static enum weir_code make_chain(struct demo *demo, const struct demo_options *options,
+                                 struct weir_error *error)
 {
+    demo->otp = demo_otp_new(options->shows_codes);
+    if (demo->otp == NULL)
+        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     enum weir_code code =
         weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = demo->policy, .log = weir_log,
                                               .on_decision = demo_log_decision),
@@ -44,7 +50,7 @@ static enum weir_code make_chain(struct demo *demo, struct weir_error *error)
     if (code == WEIR_OK)
         code = weir_chain_use(demo->chain, weir_limit(demo->limiter));
     if (code == WEIR_OK)
-        code = demo_routes_add(demo->chain, demo->limiter);
+        code = demo_routes_add(demo->chain, demo->limiter, demo->otp);
     return code == WEIR_OK ? code : weir_error_set(error, code, NULL, "The chain cannot be built.");
 }
 
@@ -55,8 +61,8 @@ static unsigned flags_of(enum demo_mode mode)
     switch (mode) {
     case DEMO_EPOLL:
         return common | MHD_USE_EPOLL;
-    case DEMO_SELECT:
-        return common;
+    case DEMO_POLL:
+        return common | MHD_USE_POLL;
     case DEMO_THREAD_PER_CONNECTION:
         return common | MHD_USE_THREAD_PER_CONNECTION;
     }
@@ -90,6 +96,7 @@ static void free_parts(struct demo *demo)
         demo_log(WEIR_WARNING, "Some requests were cut off: they took longer than %u ms.",
                  DRAIN_MS);
     weir_chain_free(demo->chain);
+    demo_otp_free(demo->otp);
     weir_limiter_free(demo->limiter);
     weir_policy_free(demo->policy);
 }
@@ -172,7 +179,7 @@ static int serve(const struct demo_options *options)
     enum weir_code code = demo_policy_load(options, file, &demo.policy, &error);
     const char *culprit = code == WEIR_OK ? NULL : file;
     if (code == WEIR_OK) {
-        code = make_chain(&demo, &error);
+        code = make_chain(&demo, options, &error);
         culprit = code == WEIR_OK ? NULL : store_culprit(options, file);
     }
     if (code == WEIR_OK)
@@ -188,6 +195,20 @@ static int serve(const struct demo_options *options)
     }
     free_parts(&demo);
     return code == WEIR_OK ? 0 : 1;
+}
+
+/* The file as it is, whatever --store says. */
+static int print_expanded(const char *file)
+{
+    char *text = NULL;
+    struct weir_error error = WEIR_NO_ERROR;
+    if (weir_policy_expand(file, &text, &error) != WEIR_OK) {
+        complain(&error, file);
+        return 1;
+    }
+    fputs(text, stdout);
+    free(text);
+    return 0;
 }
 
 static int check(const struct demo_options *options)
@@ -211,8 +232,10 @@ static int check(const struct demo_options *options)
     size_t count = weir_policy_warning_count(policy);
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "weir-demo: %s\n", warning_line(policy, i, options, file, line));
-    printf("%s: no errors, %zu warning%s\n", file, count, count == 1 ? "" : "s");
     weir_policy_free(policy);
+    if (options->expands)
+        return print_expanded(file);
+    printf("%s: no errors, %zu warning%s\n", file, count, count == 1 ? "" : "s");
     return 0;
 }
 

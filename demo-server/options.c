@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <getopt.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,9 @@ static const struct option known[] = {
     { "store", required_argument, NULL, 's' },
     { "threads", required_argument, NULL, 't' },
     { "mode", required_argument, NULL, 'm' },
+    { "show-codes", no_argument, NULL, 'o' },
     { "check", no_argument, NULL, 'k' },
+    { "expand", no_argument, NULL, 'e' },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, 'v' },
     { NULL, 0, NULL, 0 },
@@ -31,8 +32,12 @@ void demo_options_print_help(void)
         "  --store URL         store in place of the policy file's: memory:, redis://host:port/0,\n"
         "                      redis+unix:///path\n"
         "  --threads N         threads that serve connections (2)\n"
-        "  --mode MODE         epoll (the default), select, or thread-per-connection\n"
+        "  --mode MODE         epoll (the default), poll, or thread-per-connection\n"
+        "  --show-codes        write the codes of /otp/send to the log: nobody is there to send "
+        "them\n"
         "  --check             read the policy file, print its warnings and errors, and exit\n"
+        "  --expand            with --check: print the file too, its presets written out and its\n"
+        "                      secrets hidden\n"
         "  --help, --version\n",
         stdout);
 }
@@ -57,7 +62,7 @@ static bool read_threads(const char *text, unsigned *threads)
 static bool read_mode(const char *text, enum demo_mode *mode)
 {
     static const char *const names[] = { [DEMO_EPOLL] = "epoll",
-                                         [DEMO_SELECT] = "select",
+                                         [DEMO_POLL] = "poll",
                                          [DEMO_THREAD_PER_CONNECTION] = "thread-per-connection" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) != 0)
@@ -87,10 +92,16 @@ static enum demo_command take(int letter, const char *argument, struct demo_opti
         return DEMO_SERVE;
     case 'm':
         if (!read_mode(optarg, &options->mode))
-            return misused("--mode is", optarg, "epoll, select or thread-per-connection is wanted");
+            return misused("--mode is", optarg, "epoll, poll or thread-per-connection is wanted");
+        return DEMO_SERVE;
+    case 'o':
+        options->shows_codes = true;
         return DEMO_SERVE;
     case 'k':
         return DEMO_CHECK;
+    case 'e':
+        options->expands = true;
+        return DEMO_SERVE;
     case 'h':
         return DEMO_HELP;
     case 'v':
@@ -119,5 +130,7 @@ enum demo_command demo_options_read(int count, char **arguments, struct demo_opt
     }
     if (optind < count)
         return misused("there is an argument", arguments[optind], "options start with --");
+    if (options->expands && command == DEMO_SERVE)
+        return misused("there is", "--expand", "it goes with --check");
     return command;
 }

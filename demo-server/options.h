@@ -2,8 +2,10 @@
 #ifndef DEMO_OPTIONS_H
 #define DEMO_OPTIONS_H
 
+#include <stdbool.h>
+
 /* How libmicrohttpd serves connections. */
-enum demo_mode { DEMO_EPOLL, DEMO_SELECT, DEMO_THREAD_PER_CONNECTION };
+enum demo_mode { DEMO_EPOLL, DEMO_POLL, DEMO_THREAD_PER_CONNECTION };
 
 struct demo_options {
     const char *config; /* NULL: the demo's own policy file */
@@ -11,6 +13,8 @@ struct demo_options {
     const char *store; /* NULL: what the policy file says  */
     unsigned threads;
     enum demo_mode mode;
+    bool shows_codes; /* writes one-time codes to the log */
+    bool expands;     /* print the policy file with its presets written out */
 };
 
 enum demo_command { DEMO_SERVE, DEMO_CHECK, DEMO_HELP, DEMO_VERSION, DEMO_MISUSED };

@@ -18,18 +18,45 @@ static const struct {
     { "ladder-1", "Fish ladder, per step", 52000 },
 };
 
+static const char *breaker_name(enum weir_breaker_state breaker)
+{
+    switch (breaker) {
+    case WEIR_BREAKER_CLOSED:
+        return "closed";
+    case WEIR_BREAKER_STARTING:
+        return "starting";
+    case WEIR_BREAKER_OPEN:
+        return "open";
+    case WEIR_BREAKER_PROBING:
+        break;
+    }
+    return "probing";
+}
+
+/* Of a store in this process there is no more to tell. */
+static void add_server(json_t *health, const struct weir_store_state *state)
+{
+    const char *server = state->server[0] == '\0' ? NULL : state->server;
+    json_object_set_new(health, "server", demo_json_text(server));
+    json_object_set_new(health, "answering", json_boolean(state->answering));
+    json_object_set_new(health, "breaker", json_string(breaker_name(state->breaker)));
+    if (state->answering)
+        return;
+    json_object_set_new(health, "why", demo_json_text(state->why));
+    json_object_set_new(health, "down_s", json_integer((json_int_t)(state->down_us / 1000000)));
+}
+
 /* GET /healthz. A store that does not answer is no reason to take this server out of service: each
  * policy says what happens meanwhile. So the status stays 200, and the text tells. */
 static enum weir_step get_health(void *self, struct weir_request *request)
 {
     struct weir_store_state state = { .name = "" };
     weir_limiter_state(self, &state);
-    if (state.answering)
-        return demo_reply_object(request, 200,
-                                 json_pack("{s:s, s:s}", "status", "ok", "store", state.name));
-    return demo_reply_object(request, 200,
-                             json_pack("{s:s, s:s, s:o}", "status", "degraded", "store", state.name,
-                                       "why", demo_json_text(state.why)));
+    json_t *health =
+        json_pack("{s:s, s:s}", "status", state.answering ? "ok" : "degraded", "store", state.name);
+    if (health != NULL && strcmp(state.name, "memory") != 0)
+        add_server(health, &state);
+    return demo_reply_object(request, 200, health);
 }
 
 /* GET /ip: what to look at when a proxy is put in front. */
@@ -107,7 +134,8 @@ static enum weir_step get_quota(void *self, struct weir_request *request)
                                        list_quotas(self, request)));
 }
 
-enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *limiter)
+enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *limiter,
+                               struct demo_otp *otp)
 {
     const struct {
         const char *method;
@@ -115,10 +143,15 @@ enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *li
         enum weir_step (*handler)(void *self, struct weir_request *request);
         void *self;
     } routes[] = {
-        { "GET", "/healthz", get_health, limiter },  { "GET", "/ip", get_ip, NULL },
-        { "GET", "/v1/catalog", get_catalog, NULL }, { "GET", "/v1/search", get_search, NULL },
-        { "GET", "/v1/quota", get_quota, limiter },  { "POST", "/v1/export", demo_export, NULL },
+        { "GET", "/healthz", get_health, limiter },
+        { "GET", "/ip", get_ip, NULL },
+        { "GET", "/v1/catalog", get_catalog, NULL },
+        { "GET", "/v1/search", get_search, NULL },
+        { "GET", "/v1/quota", get_quota, limiter },
+        { "POST", "/v1/export", demo_export, NULL },
         { "POST", "/login", demo_login, NULL },
+        { "POST", "/otp/send", demo_otp_send, otp },
+        { "POST", "/otp/verify", demo_otp_verify, otp },
     };
     enum weir_code code = WEIR_OK;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0] && code == WEIR_OK; i++)

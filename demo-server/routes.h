@@ -4,9 +4,12 @@
 
 #include <weir/limiter.h>
 
-/* Adds all of the demo's handlers to the chain. `limiter` is borrowed until the chain is freed.
- * Errors as weir_chain_on(). */
-enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *limiter);
+#include "otp.h"
+
+/* Adds all of the demo's handlers to the chain. `limiter` and `otp` are borrowed until the chain is
+ * freed. Errors as weir_chain_on(). */
+enum weir_code demo_routes_add(struct weir_chain *chain, struct weir_limiter *limiter,
+                               struct demo_otp *otp);
 
 /* POST /login, in login.c */
 enum weir_step demo_login(void *self, struct weir_request *request);

@@ -20,6 +20,8 @@ import unittest
 
 DEMO = os.environ["WEIR_DEMO"]
 
+REDIS_SERVER = os.environ.get("WEIR_REDIS_SERVER") or "redis-server"
+
 # Sanitizers and busy machines are slow; only a hang takes this long.
 PATIENCE_S = 60
 
@@ -331,7 +333,7 @@ class Redis(Program):
         """Starts it, again too, and waits until it answers. A port that somebody else took is given
         up for another, unless it `keeps_port`."""
         for attempt in range(5):
-            arguments = ["redis-server", "--save", "", "--appendonly", "no", "--dir", self.folder]
+            arguments = [REDIS_SERVER, "--save", "", "--appendonly", "no", "--dir", self.folder]
             if self.tcp:
                 arguments += ["--bind", "127.0.0.1", "--port", str(self.port)]
             else:
@@ -343,7 +345,7 @@ class Redis(Program):
             if keeps_port or not self.tcp:
                 break
             self.port = free_port()
-        raise AssertionError(f"redis-server did not start: {self.log()}")
+        raise AssertionError(f"{REDIS_SERVER} did not start: {self.log()}")
 
     def connect(self):
         if self.tcp:

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from support import (DEMO, PATIENCE_S, Demo, DemoTest, Redis, make_config, make_folder, one_limit,
-                     wait_until, write_config)
+from support import (DEMO, PATIENCE_S, Demo, DemoTest, Redis, free_port, make_config, make_folder,
+                     one_limit, wait_until, write_config)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -96,6 +96,17 @@ class Command(DemoTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("/store/url", done.stderr)
 
+    def test_leaves_the_files_settings_for_tls_to_the_files_store(self):
+        config = one_limit("ip", "5/minute")
+        config["store"] = {"url": "rediss://127.0.0.1:1", "tls": {"ca_file": "gone.pem"}}
+        for store in ("memory:", "redis://127.0.0.1:1"):
+            done = self.check_config(config, "--store", store)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for store in ([], ["--store", "rediss://127.0.0.1:1"]):
+            done = self.check_config(config, *store)
+            self.assertEqual(done.returncode, 1, store)
+            self.assertIn("/store/", done.stderr)
+
     def test_keeps_a_password_of_the_store_out_of_sight(self):
         config = one_limit("ip", "5/minute")
         config["store"] = {"url": "redis://ann:hunter-2000@127.0.0.1:1/0"}
@@ -140,6 +151,54 @@ class Command(DemoTest):
                          ("GET", "127.0.0.1/32", "only", "only"))
         self.assertEqual(line["path"], '/?"\n', "what is no UTF-8 is still logged")
         self.assertGreater(line["retry_s"], 3000)
+
+
+class Tls(DemoTest):
+    """Redis behind TLS, where weir was built with it; else how that is said."""
+
+    def make_certificate(self, folder):
+        """A certificate for localhost that signs itself, so that it is its own authority."""
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost", "-keyout", "redis.key",
+                        "-out", "redis.pem"],
+                       cwd=folder, capture_output=True, timeout=PATIENCE_S, check=True)
+
+    def start_redis(self, folder):
+        redis = Redis(self)
+        self.port = free_port()
+        self.assertEqual(redis.command(
+            "CONFIG", "SET", "tls-cert-file", f"{folder}/redis.pem", "tls-key-file",
+            f"{folder}/redis.key", "tls-ca-cert-file", f"{folder}/redis.pem", "tls-auth-clients",
+            "no", "tls-port", str(self.port)), "OK")
+
+    def write(self, folder, tls):
+        config = one_limit("ip", "2/hour")
+        config["policies"]["only"]["on_store_failure"] = "closed"
+        config["store"] = {"url": f"rediss://localhost:{self.port}", "timeout": "10s", "tls": tls}
+        return write_config(folder, config)
+
+    def is_built(self, folder):
+        self.port = 1
+        done = subprocess.run([DEMO, "--check", "--config", self.write(folder, {})],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        if done.returncode != 0:
+            self.assertIn("[not-built]", done.stderr)
+        return done.returncode == 0
+
+    def test_is_spoken_as_the_policy_file_says(self):
+        folder = make_folder(self)
+        if not self.is_built(folder):
+            return
+        self.make_certificate(folder)
+        self.start_redis(folder)
+        file = self.write(folder, {"ca_file": "redis.pem"})
+        demo = Demo(self, options=["--config", file])
+        self.assertEqual([demo.get("/ip").status for _ in range(3)], [200, 200, 429])
+        file = self.write(folder, {})
+        demo = Demo(self, options=["--config", file])
+        self.assertEqual(demo.get("/ip").status, 503)
+        self.assertIn("TLS: its certificate: ", demo.log())
 
 
 class Readme(DemoTest):

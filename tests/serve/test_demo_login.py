@@ -70,12 +70,12 @@ class Login(DemoTest):
             (FORM, "username=ann%00&password=x"),
             (FORM, "username=ann%&password=x"),
             (FORM, "username=ann&password=%zz"),
-            (FORM, f"username={'a' * 300}&password=x"),
             (FORM, f"username=ann&password={'x' * 2000}"),
             ("application/json", "{"),
             ("application/json", "[]"),
             ("application/json", '{"username": "ann"}'),
-            ("application/json", '{"username": "ann", "password": 5}'),
+            ("application/json", '{"username": "ann", "password": null}'),
+            ("application/json", '{"username": "ann", "password": ["x"]}'),
             ("application/json", '{"username": "ann\\u0000", "password": "x"}'),
             ("text/plain", RIGHT),
         ):
@@ -106,8 +106,8 @@ class Login(DemoTest):
     def test_limits_logins_of_an_address_and_no_other(self):
         demo = Demo(self)
         client = demo.client()
-        statuses = [client.post("/login", {"Content-Type": FORM}, "username=a&password=b").status
-                    for _ in range(25)]
+        statuses = [client.post("/login", {"Content-Type": FORM}, f"username=u{i}&password=b").status
+                    for i in range(25)]
         self.assertEqual(statuses[:20], [401] * 20)
         self.assertIn(429, statuses)
         other = demo.post("/login", {"Content-Type": FORM}, RIGHT, source="127.0.0.2")

@@ -9,7 +9,7 @@ ROUNDS = 20
 
 # libmicrohttpd's own epoll loop stalls when exactly 128 of a thread's connections are ready at once
 # (0.9.75 and 1.0.1), which a crowd of 200 brings about now and then.
-MANY_AT_ONCE = ["--mode", "select"]
+MANY_AT_ONCE = ["--mode", "poll"]
 
 
 class Crowd:
@@ -97,8 +97,8 @@ class Shared(DemoTest):
         redis = Redis(self)
         config = by_round("10/hour")
         config["store"] = {"url": redis.url, "timeout": "10s"}
-        for number, options in enumerate((["--threads", "1"], ["--mode", "select"],
-                                          ["--mode", "select", "--threads", "1"],
+        for number, options in enumerate((["--threads", "1"], ["--mode", "poll"],
+                                          ["--mode", "poll", "--threads", "1"],
                                           ["--mode", "thread-per-connection"])):
             with self.subTest(options=options):
                 demo = Demo(self, config, options=options)

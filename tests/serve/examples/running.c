@@ -14,7 +14,9 @@ static const struct {
     int pool;
 } modes[] = {
     { "epoll", MHD_USE_EPOLL_INTERNAL_THREAD, 0 },
-    { "select", MHD_USE_INTERNAL_POLLING_THREAD, 0 },
+    /* libmicrohttpd 1.0 forgets resumed connections when it calls select() (docs/threads.md). */
+    { "select", MHD_USE_INTERNAL_POLLING_THREAD | (MHD_VERSION < 0x01000000 ? 0 : MHD_USE_POLL),
+      0 },
     { "pool", MHD_USE_EPOLL_INTERNAL_THREAD, 4 },
     { "threads", MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0 },
     { "external", MHD_NO_FLAG, 0 },
