@@ -99,9 +99,11 @@ void weir_breaker_answered(struct weir_breaker *breaker)
     breaker->has_answered = true;
 }
 
-bool weir_breaker_timed_out(struct weir_breaker *breaker)
+bool weir_breaker_timed_out(struct weir_breaker *breaker, uint64_t now_us, uint64_t least_us)
 {
-    if (++breaker->timeouts < WEIR_BREAKER_TIMEOUTS)
+    if (breaker->timeouts == 0)
+        breaker->timeout_us = now_us;
+    if (++breaker->timeouts < WEIR_BREAKER_TIMEOUTS || now_us - breaker->timeout_us < least_us)
         return false;
     breaker->timeouts = 0;
     if (breaker->state == WEIR_BREAKER_STARTING)

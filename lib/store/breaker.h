@@ -17,6 +17,7 @@
 struct weir_breaker {
     enum weir_breaker_state state;
     unsigned timeouts;     /* in a row                                        */
+    uint64_t timeout_us;   /* the first of them                               */
     bool has_answered;     /* a check, since it was closed                    */
     uint64_t pause_us;     /* the last one, before jitter                     */
     uint64_t try_at_us;    /* if OPEN                                         */
@@ -52,9 +53,10 @@ bool weir_breaker_lasts(const struct weir_breaker *breaker, uint64_t now_us);
 /* A check was answered in time. */
 void weir_breaker_answered(struct weir_breaker *breaker);
 
-/* A check met its deadline; true: that was one too many. While starting this opens the breaker
- * without ending the try; otherwise the caller ends the connection and says
- * weir_breaker_failed(). */
-bool weir_breaker_timed_out(struct weir_breaker *breaker);
+/* A check met its deadline; true: that was one too many. Checks that were sent together are late
+ * together, so it also takes `least_us` since the first one in a row: else a busy moment of the
+ * server's or ours would cost the connection. While starting this opens the breaker without ending
+ * the try; otherwise the caller ends the connection and says weir_breaker_failed(). */
+bool weir_breaker_timed_out(struct weir_breaker *breaker, uint64_t now_us, uint64_t least_us);
 
 #endif

@@ -284,7 +284,7 @@ static enum weir_code take_options(const struct weir_store_options *options,
     if (ours->memory_bytes == 0)
         ours->memory_bytes = WEIR_MEMORY_BYTES_DEFAULT;
     if (ours->memory_bytes < WEIR_MEMORY_BYTES_MIN || ours->memory_bytes > WEIR_MEMORY_BYTES_MAX)
-        return weir_error_set(error, WEIR_E_VALUE, NULL,
+        return weir_error_set(error, WEIR_E_VALUE, "/store/memory",
                               "The memory store's budget is %llu bytes; it must be %llu to %llu.",
                               (unsigned long long)ours->memory_bytes,
                               (unsigned long long)WEIR_MEMORY_BYTES_MIN,

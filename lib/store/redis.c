@@ -77,6 +77,7 @@ static void release(struct weir_redis *redis)
         redis->topology->finish(redis);
     while (redis->link_count > 0)
         weir_link_free(redis->links[redis->link_count - 1]);
+    weir_redis_resolver_finish(&redis->resolver);
     weir_redis_tls_free(redis->tls);
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
@@ -108,14 +109,35 @@ const struct weir_store_type weir_redis_type = {
     .free = redis_free,
 };
 
+/* Two commands with their scripts may be in the making at once. Where the C library or a limit of
+ * the system gives threads less than that, they would overflow. */
+#define STACK_BYTES (1024 * 1024)
+
+static int create_thread(struct weir_redis *redis)
+{
+    pthread_attr_t attributes;
+    int failure = pthread_attr_init(&attributes);
+    if (failure != 0)
+        return failure;
+    failure = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (failure == 0)
+        failure = pthread_create(&redis->thread, &attributes, weir_redis_run, redis);
+    pthread_attr_destroy(&attributes);
+    return failure;
+}
+
 /* The thread takes no signals: they are the application's, and writing to a closed socket must not
- * end the program (hiredis 0.14.1 writes without MSG_NOSIGNAL). */
+ * end the program (hiredis 0.14.1 writes without MSG_NOSIGNAL). But for those that a fault of its
+ * own would raise, for which the application may have a handler. */
 static bool start_thread(struct weir_redis *redis)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&redis->thread, NULL, weir_redis_run, redis);
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    int failure = create_thread(redis);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failure == 0)
         pthread_setname_np(redis->thread, "weir-redis");

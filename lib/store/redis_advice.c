@@ -23,6 +23,8 @@ enum weir_code weir_advice_code(enum weir_advice advice)
         return WEIR_W_REDIS_VERSION;
     case WEIR_ADVICE_REPLICA:
         return WEIR_W_REDIS_REPLICA;
+    case WEIR_ADVICE_CLUSTER:
+        return WEIR_W_REDIS_CLUSTER;
     case WEIR_ADVICE_EVICTION:
         return WEIR_W_REDIS_EVICTION;
     case WEIR_ADVICE_CLOCK:
@@ -112,6 +114,25 @@ enum weir_advice_finding weir_advice_read_version(const struct redisReply *reply
     weir_buffer_put_number(&out, WEIR_REDIS_MAJOR_MIN);
     weir_buffer_put_string(&out, ".0 or newer.");
     return say(text, &out);
+}
+
+enum weir_advice_finding weir_advice_of_slots(char text[WEIR_ADVICE_BYTES])
+{
+    struct weir_buffer out = weir_buffer_init(text, WEIR_ADVICE_BYTES);
+    weir_buffer_put_string(&out,
+                           "is a node of a cluster, and refuses the keys that other nodes have: "
+                           "write redis+cluster:// in the store's \"url\".");
+    return say(text, &out);
+}
+
+enum weir_advice_finding weir_advice_read_mode(const struct redisReply *reply,
+                                               char text[WEIR_ADVICE_BYTES])
+{
+    struct weir_text mode = find_field(reply, "redis_mode");
+    if (mode.at == NULL)
+        return WEIR_ADVICE_UNKNOWN;
+    return weir_text_equal(mode, WEIR_TEXT("cluster")) ? weir_advice_of_slots(text)
+                                                       : WEIR_ADVICE_FINE;
 }
 
 enum weir_advice_finding weir_advice_read_role(const struct redisReply *reply,

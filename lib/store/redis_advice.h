@@ -24,6 +24,7 @@ struct weir_redis_link;
 enum weir_advice {
     WEIR_ADVICE_VERSION,  /* it is too old                                    */
     WEIR_ADVICE_REPLICA,  /* it is one                                        */
+    WEIR_ADVICE_CLUSTER,  /* it is a node of one, and the URL does not say so */
     WEIR_ADVICE_EVICTION, /* it may drop keys                                 */
     WEIR_ADVICE_CLOCK,    /* it is off                                        */
     WEIR_ADVICE_COMMANDS, /* it keeps commands from us that scripts use       */
@@ -46,9 +47,11 @@ enum weir_advice_finding {
  * name, which stands in front of it: "has a clock …") only if it HOLDS, and takes from a reply only
  * what is fit for a log. */
 
-/* Of INFO server, INFO replication and INFO memory. */
+/* Of INFO server (two), INFO replication and INFO memory. */
 enum weir_advice_finding weir_advice_read_version(const struct redisReply *reply,
                                                   char text[WEIR_ADVICE_BYTES]);
+enum weir_advice_finding weir_advice_read_mode(const struct redisReply *reply,
+                                               char text[WEIR_ADVICE_BYTES]);
 enum weir_advice_finding weir_advice_read_role(const struct redisReply *reply,
                                                char text[WEIR_ADVICE_BYTES]);
 enum weir_advice_finding weir_advice_read_eviction(const struct redisReply *reply,
@@ -75,6 +78,9 @@ enum weir_advice_finding weir_advice_read_commands(const struct redisReply *repl
 enum weir_advice_finding weir_advice_read_refusal(const char *why, const char *user,
                                                   struct weir_text key, enum weir_advice *advice,
                                                   char text[WEIR_ADVICE_BYTES]);
+
+/* It is a node of a cluster, for whom the URL must say so. */
+enum weir_advice_finding weir_advice_of_slots(char text[WEIR_ADVICE_BYTES]);
 
 /* The questions to one server. */
 enum weir_advice_question {
@@ -121,5 +127,8 @@ void weir_redis_advice_on_reply(struct weir_redis_link *link, enum weir_advice_q
 
 /* A check was answered with an error, which stands in `check->why`. */
 void weir_redis_advice_on_refusal(struct weir_redis_link *link, const struct weir_check *check);
+
+/* A check was answered with what only a node of a cluster says. */
+void weir_redis_advice_on_slots(struct weir_redis_link *link);
 
 #endif

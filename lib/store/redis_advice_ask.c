@@ -72,6 +72,8 @@ void weir_redis_advice_on_reply(struct weir_redis_link *link, enum weir_advice_q
     case WEIR_ADVICE_OF_SERVER:
         note(link, WEIR_ADVICE_VERSION, weir_advice_read_version(reply, text), text);
         note(link, WEIR_ADVICE_UNTOLD, weir_advice_read_untold(reply, user, text), text);
+        if (link->redis->url.topology == WEIR_REDIS_SINGLE)
+            note(link, WEIR_ADVICE_CLUSTER, weir_advice_read_mode(reply, text), text);
         return;
     case WEIR_ADVICE_OF_REPLICATION:
         /* The other topologies find the master by themselves. */
@@ -100,4 +102,11 @@ void weir_redis_advice_on_refusal(struct weir_redis_link *link, const struct wei
     enum weir_advice_finding finding =
         weir_advice_read_refusal(check->why, link->redis->url.login.user, key, &advice, text);
     note(link, advice, finding, text);
+}
+
+void weir_redis_advice_on_slots(struct weir_redis_link *link)
+{
+    char text[WEIR_ADVICE_BYTES];
+    if (link->redis->url.topology == WEIR_REDIS_SINGLE)
+        note(link, WEIR_ADVICE_CLUSTER, weir_advice_of_slots(text), text);
 }

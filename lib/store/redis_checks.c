@@ -122,22 +122,30 @@ bool weir_link_give(struct weir_redis_link *link, const struct weir_redis_comman
     return true;
 }
 
-static void write_waiting(struct weir_redis_link *link)
+/* False: it could write, but has no memory to keep what would be under way. */
+static bool write_waiting(struct weir_redis_link *link)
 {
-    struct weir_redis_command *command;
-    while (weir_commands_count(&link->waiting) > 0 && can_write(link)
-           && (command = weir_pending_move(&link->redis->pending, &link->waiting, &link->under_way))
-                  != NULL)
-        append_check(link, command);
+    while (weir_commands_count(&link->waiting) > 0 && can_write(link)) {
+        struct weir_redis_command *command =
+            weir_pending_move(&link->redis->pending, &link->waiting, &link->under_way);
+        if (command != NULL)
+            append_check(link, command);
+        else if (weir_commands_count(&link->waiting) > 0)
+            return false;
+    }
+    return true;
 }
 
 void weir_link_write(struct weir_redis_link *link)
 {
+    bool goes_on;
     do {
-        write_waiting(link);
-        if (link->has_output && !link->was_lost)
+        goes_on = write_waiting(link);
+        /* Before that, has_output is about what TLS has to say. */
+        if (link->has_output && !link->was_lost && link->stage >= WEIR_LINK_GREETING)
             weir_link_flush(link);
-    } while (!link->has_output && weir_commands_count(&link->waiting) > 0 && can_write(link));
+    } while (goes_on && !link->has_output && weir_commands_count(&link->waiting) > 0
+             && can_write(link));
 }
 
 /* replies */
@@ -161,6 +169,8 @@ static void on_refusal(struct weir_redis_link *link, struct weir_redis_command *
         weir_link_refuse(link, "", command->check->why);
     } else {
         weir_link_on_answer(link, false);
+        weir_redis_advice_on_slots(link);
+        weir_link_report_error(link, command->check, true);
     }
     weir_redis_end(command->check, WEIR_STORE_ERROR, NULL);
 }
@@ -183,6 +193,8 @@ void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_co
     switch (meaning) {
     case WEIR_REDIS_DECIDED:
         weir_link_on_answer(link, link->was_unfit && has_written(command->check));
+        if (weir_errors_are_met(&link->errors) && has_written(command->check))
+            weir_link_report_counted(link);
         weir_redis_end(command->check, WEIR_STORE_ANSWERED, "");
         return;
     case WEIR_REDIS_NO_SCRIPT:
@@ -191,6 +203,7 @@ void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_co
     case WEIR_REDIS_REFUSED:
         weir_link_on_answer(link, false);
         weir_redis_advice_on_refusal(link, command->check);
+        weir_link_report_error(link, command->check, false);
         weir_redis_end(command->check, WEIR_STORE_ERROR, NULL);
         return;
     case WEIR_REDIS_MOVED:

@@ -18,11 +18,14 @@
 #define PAUSE_MIN_US UINT64_C(25000)
 #define PAUSE_MAX_US UINT64_C(500000)
 
-/* A node that does not tell the map within this time is left for another. */
+/* A node that does not tell the map within this time, or that of a check, is left for another. */
 #define QUESTION_US UINT64_C(300000)
 
 /* While no master answers, so many other nodes are asked for the map, beside the URL's. */
 #define OTHERS_MAX 8
+
+/* After TRYAGAIN a check pauses for an eighth of its time, and no longer than: */
+#define TRY_AGAIN_MAX_US UINT64_C(50000)
 
 /* The kind of its question. */
 #define WEIR_REDIS_SLOTS_REPLY WEIR_REDIS_TO_TOPOLOGY
@@ -44,8 +47,10 @@ struct cluster {
     bool is_wanted_again; /* something has happened since                         */
     uint64_t ask_at_us;   /* if nobody is asked: when somebody is next            */
     uint64_t pause_us;    /* the last one, before jitter; 0: all is well          */
-    uint64_t read_at_us;
-    size_t turn; /* the index of the link that was asked last */
+    uint64_t read_at_us;  /* the map, and how long that took                      */
+    uint64_t read_us;
+    size_t turn;       /* the index of the link that was asked last            */
+    unsigned timeouts; /* in a row over all links, when it was last looked for */
     uint64_t random;
 
     struct weir_redis_commands paused; /* checks whose keys are on their way, until… */
@@ -99,6 +104,11 @@ static void note_slots(const struct weir_redis *redis)
 
 /* asking for the map */
 
+static uint64_t later(uint64_t one, uint64_t other)
+{
+    return one > other ? one : other;
+}
+
 static uint64_t jittered(struct cluster *cluster, uint64_t us)
 {
     cluster->random ^= cluster->random << 13; /* xorshift64 (Marsaglia 2003) */
@@ -110,7 +120,8 @@ static uint64_t jittered(struct cluster *cluster, uint64_t us)
 /* Something says that the map is old. */
 static void want_map(struct cluster *cluster, uint64_t now_us)
 {
-    uint64_t soonest_us = cluster->read_at_us + PAUSE_MIN_US;
+    /* A large map takes its time; the checks want most of it. */
+    uint64_t soonest_us = cluster->read_at_us + later(PAUSE_MIN_US, 20 * cluster->read_us);
     uint64_t at_us = soonest_us > now_us ? soonest_us : now_us;
     cluster->is_wanted_again = true;
     if (cluster->pause_us == 0 && at_us < cluster->ask_at_us)
@@ -195,7 +206,7 @@ static bool ask(struct weir_redis_link *link, uint64_t now_us)
                         WEIR_REDIS_SLOTS_REPLY))
         return false;
     cluster->asked = link;
-    cluster->asked_until_us = now_us + QUESTION_US;
+    cluster->asked_until_us = now_us + later(QUESTION_US, link->redis->timeout_us);
     cluster->is_wanted_again = false;
     return true;
 }
@@ -260,10 +271,23 @@ static void note_takeover(const struct weir_redis_link *old, const uint16_t befo
                   old->shown, tenths / 10, tenths % 10);
 }
 
-/* Whether nothing is to be done over a link, so that it can go without harm. */
+/* Under the mutex of what is pending: checks that have ended leave their places behind. */
+static bool has_check(const struct weir_redis_commands *row)
+{
+    for (size_t place = row->first; place != row->end; place++)
+        if (weir_commands_at(row, place)->check != NULL)
+            return true;
+    return false;
+}
+
+/* Whether no check is to be done over a link, so that it can go without harm. */
 static bool is_idle(const struct weir_redis_link *link)
 {
-    return weir_commands_count(&link->under_way) + weir_commands_count(&link->waiting) == 0;
+    pthread_mutex_t *mutex = &link->redis->pending.mutex;
+    pthread_mutex_lock(mutex);
+    bool is_idle = !has_check(&link->under_way) && !has_check(&link->waiting);
+    pthread_mutex_unlock(mutex);
+    return is_idle;
 }
 
 static void leave_others(struct weir_redis *redis, const uint16_t before[], uint64_t now_us)
@@ -281,20 +305,56 @@ static void leave_others(struct weir_redis *redis, const uint16_t before[], uint
     }
 }
 
+/* It answers, as far as anybody can tell; or it may, since it has just been made. */
+static bool does_answer(const struct weir_redis_link *link)
+{
+    return link != NULL && link->stage == WEIR_LINK_OPEN && !link->was_lost
+           && link->breaker.timeouts == 0;
+}
+
+static bool may_answer(const struct weir_redis_link *link)
+{
+    return does_answer(link) || (link != NULL && link->breaker.state == WEIR_BREAKER_STARTING);
+}
+
+static struct weir_redis_link *find_link(const struct weir_redis *redis,
+                                         const struct weir_redis_place *place)
+{
+    for (size_t i = 0; i < redis->link_count; i++)
+        if (is_in_use(redis->links[i], WEIR_LINK_CHECKS)
+            && weir_redis_place_equal(&redis->links[i]->place, place))
+            return redis->links[i];
+    return NULL;
+}
+
+/* The links to the masters; to one that is new only if it has a slot that nobody else answers for. */
+static void link_masters(struct weir_redis *redis,
+                         struct weir_redis_link *links[WEIR_CLUSTER_NODES_MAX])
+{
+    const struct weir_cluster_map *map = cluster_of(redis)->map;
+    bool is_needed[WEIR_CLUSTER_NODES_MAX] = { false };
+    for (unsigned slot = 0; slot < WEIR_REDIS_SLOTS; slot++)
+        if (map->masters[slot] != WEIR_CLUSTER_NOBODY && !may_answer(link_of(redis, slot)))
+            is_needed[map->masters[slot]] = true;
+    for (size_t i = 0; i < map->master_count; i++)
+        links[i] = is_needed[i] ? weir_redis_link_to(redis, WEIR_LINK_CHECKS, &map->nodes[i])
+                                : find_link(redis, &map->nodes[i]);
+}
+
+/* A node may tell the map before it has heard of a change, and so name one that has just been replaced.
+ * So whoever answers for a slot keeps it as long as the other one does not answer; where it has lost
+ * it, it says so itself. */
 static void link_slots(struct weir_redis *redis)
 {
     struct cluster *cluster = cluster_of(redis);
-    const struct weir_cluster_map *map = cluster->map;
-    uint16_t links[WEIR_CLUSTER_NODES_MAX];
-    for (size_t i = 0; i < map->master_count; i++) {
-        const struct weir_redis_link *link =
-            weir_redis_link_to(redis, WEIR_LINK_CHECKS, &map->nodes[i]);
-        links[i] = link == NULL ? WEIR_REDIS_NO_LINK : link->index;
+    struct weir_redis_link *links[WEIR_CLUSTER_NODES_MAX];
+    link_masters(redis, links);
+    for (unsigned slot = 0; slot < WEIR_REDIS_SLOTS; slot++) {
+        uint8_t master = cluster->map->masters[slot];
+        const struct weir_redis_link *told = master == WEIR_CLUSTER_NOBODY ? NULL : links[master];
+        if (does_answer(told) || !may_answer(link_of(redis, slot)))
+            cluster->links[slot] = told == NULL ? WEIR_REDIS_NO_LINK : told->index;
     }
-    for (size_t slot = 0; slot < WEIR_REDIS_SLOTS; slot++)
-        cluster->links[slot] = map->masters[slot] == WEIR_CLUSTER_NOBODY
-                                   ? WEIR_REDIS_NO_LINK
-                                   : links[map->masters[slot]];
 }
 
 /* Somebody must be asked again before long: a master that is down may be replaced, and a slot that
@@ -355,15 +415,17 @@ static void cluster_on_reply(struct weir_redis_link *link, enum weir_redis_kind 
     if (kind != WEIR_REDIS_SLOTS_REPLY || cluster->asked != link)
         return;
     cluster->asked = NULL;
-    cluster->read_at_us = now_us;
     char why[WEIR_REDIS_WHY_CHARS] = "it knows of no slots";
     struct weir_cluster_map *map = malloc(sizeof *map);
     if (map != NULL && weir_cluster_map_read(map, reply, &link->place, why, sizeof why)
         && map->master_count > 0) {
-        on_map(link->redis, map, now_us);
+        cluster->read_at_us = weir_monotonic_us();
+        cluster->read_us = cluster->read_at_us - now_us;
+        on_map(link->redis, map, cluster->read_at_us);
         return;
     }
     free(map);
+    cluster->read_at_us = now_us;
     on_no_map(link, why, now_us);
 }
 
@@ -413,13 +475,13 @@ static bool follow(struct weir_redis_link *link, struct weir_redis_command *comm
     struct weir_cluster_redirect redirect;
     if (!weir_cluster_redirect_read(reply->str, &link->place, &redirect))
         return false;
+    if (!redirect.is_ask)
+        want_map(cluster, weir_monotonic_us());
     struct weir_redis_link *other = weir_redis_link_to(redis, WEIR_LINK_CHECKS, &redirect.to);
     if (other == NULL)
         return false;
-    if (!redirect.is_ask) {
+    if (!redirect.is_ask)
         cluster->links[redirect.slot] = other->index;
-        want_map(cluster, weir_monotonic_us());
-    }
     if (is_down(other)) {
         weir_redis_end(command->check, WEIR_STORE_UNAVAILABLE, other->down_why);
         return true;
@@ -430,7 +492,8 @@ static bool follow(struct weir_redis_link *link, struct weir_redis_command *comm
 
 static uint64_t pause_us(const struct weir_redis *redis)
 {
-    return redis->timeout_us / 8;
+    uint64_t us = redis->timeout_us / 8;
+    return us < TRY_AGAIN_MAX_US ? us : TRY_AGAIN_MAX_US;
 }
 
 /* Some of the keys are on their way to another node. */
@@ -491,9 +554,24 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 static void give_up_question(struct weir_redis *redis, uint64_t now_us)
 {
     struct cluster *cluster = cluster_of(redis);
+    if (cluster->asked->role == WEIR_LINK_CHECKS)
+        weir_link_on_timeout(cluster->asked, now_us);
     set_aside(cluster->asked);
     forget_question(cluster, now_us);
-    lose_entrance(redis, "no answer within 300 ms", false);
+    lose_entrance(redis, "no answer", false);
+}
+
+/* A check that met its deadline may have gone to a node that has been replaced, and cannot say so. */
+static void look_for_timeouts(struct weir_redis *redis, uint64_t now_us)
+{
+    struct cluster *cluster = cluster_of(redis);
+    unsigned timeouts = 0;
+    for (size_t i = 0; i < redis->link_count; i++)
+        if (is_in_use(redis->links[i], WEIR_LINK_CHECKS))
+            timeouts += redis->links[i]->breaker.timeouts;
+    if (timeouts > cluster->timeouts)
+        want_map(cluster, now_us);
+    cluster->timeouts = timeouts;
 }
 
 static uint64_t cluster_tick(struct weir_redis *redis, uint64_t now_us)
@@ -501,6 +579,7 @@ static uint64_t cluster_tick(struct weir_redis *redis, uint64_t now_us)
     struct cluster *cluster = cluster_of(redis);
     if (now_us >= cluster->paused_until_us)
         end_pause(redis);
+    look_for_timeouts(redis, now_us);
     if (cluster->asked != NULL && now_us >= cluster->asked_until_us)
         give_up_question(redis, now_us);
     if (cluster->asked == NULL && now_us >= cluster->ask_at_us)

@@ -101,55 +101,77 @@ static bool read_place(const redisReply *node, const struct weir_redis_place *as
     return set_place(place, text, port, asked);
 }
 
-/* The index of a node, which is added if it is new; NOBODY: there is no room for it. */
-static uint8_t index_of(struct weir_cluster_map *map, const struct weir_redis_place *place)
+/* A map that is being read. Large ones name the same nodes thousands of times, so they are looked up
+ * by a hash: places of a table that is never more than half full. */
+struct reading {
+    struct weir_cluster_map *map;
+    const struct weir_redis_place *asked;
+    bool has_room;
+    uint8_t table[512]; /* indexes of nodes, or NOBODY */
+};
+
+/* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/. */
+static uint32_t hash_of(const struct weir_redis_place *place)
 {
-    for (size_t i = 0; i < map->node_count; i++)
-        if (weir_redis_place_equal(&map->nodes[i], place))
-            return (uint8_t)i;
-    if (map->node_count == WEIR_CLUSTER_NODES_MAX)
-        return WEIR_CLUSTER_NOBODY;
-    map->nodes[map->node_count] = *place;
-    return (uint8_t)map->node_count++;
+    uint32_t hash = 2166136261U;
+    for (const char *at = place->host; *at != '\0'; at++)
+        hash = (hash ^ (uint8_t)*at) * 16777619U;
+    return (hash ^ place->port) * 16777619U;
 }
 
-static bool read_range(struct weir_cluster_map *map, const redisReply *range,
-                       const struct weir_redis_place *asked, bool *has_room)
+/* The index of a node, which is added if it is new; NOBODY: there is no room for it. */
+static uint8_t index_of(struct reading *reading, const struct weir_redis_place *place)
+{
+    _Static_assert(sizeof reading->table >= 2 * WEIR_CLUSTER_NODES_MAX, "half of it stays free");
+    struct weir_cluster_map *map = reading->map;
+    uint32_t hash = hash_of(place);
+    for (size_t at = (hash ^ hash >> 16) % sizeof reading->table;;
+         at = (at + 1) % sizeof reading->table) {
+        uint8_t *index = &reading->table[at];
+        if (*index != WEIR_CLUSTER_NOBODY && !weir_redis_place_equal(&map->nodes[*index], place))
+            continue;
+        if (*index == WEIR_CLUSTER_NOBODY && map->node_count < WEIR_CLUSTER_NODES_MAX) {
+            map->nodes[map->node_count] = *place;
+            *index = (uint8_t)map->node_count++;
+        }
+        return *index;
+    }
+}
+
+static bool read_range(struct reading *reading, const redisReply *range)
 {
     uint64_t first, last;
     struct weir_redis_place place;
     if (!is_array(range) || !number_of(item(range, 0), WEIR_REDIS_SLOTS - 1, &first)
         || !number_of(item(range, 1), WEIR_REDIS_SLOTS - 1, &last) || first > last
-        || !read_place(item(range, 2), asked, &place))
+        || !read_place(item(range, 2), reading->asked, &place))
         return false;
-    uint8_t master = index_of(map, &place);
-    *has_room = *has_room && master != WEIR_CLUSTER_NOBODY;
-    memset(&map->masters[first], master, (size_t)(last - first + 1));
+    uint8_t master = index_of(reading, &place);
+    reading->has_room = reading->has_room && master != WEIR_CLUSTER_NOBODY;
+    memset(&reading->map->masters[first], master, (size_t)(last - first + 1));
     return true;
 }
 
 /* Replicas serve no slot, but know who does. One that cannot be read is one less. */
-static void read_replicas(struct weir_cluster_map *map, const redisReply *range,
-                          const struct weir_redis_place *asked)
+static void read_replicas(struct reading *reading, const redisReply *range)
 {
     struct weir_redis_place place;
     for (size_t i = 3; i < range->elements; i++)
-        if (read_place(range->element[i], asked, &place))
-            index_of(map, &place);
+        if (read_place(range->element[i], reading->asked, &place))
+            index_of(reading, &place);
 }
 
-static bool read_ranges(struct weir_cluster_map *map, const redisReply *reply,
-                        const struct weir_redis_place *asked, char *why, size_t size)
+static bool read_ranges(struct reading *reading, const redisReply *reply, char *why, size_t size)
 {
-    bool has_room = true;
+    struct weir_cluster_map *map = reading->map;
     for (size_t i = 0; i < reply->elements; i++)
-        if (!read_range(map, reply->element[i], asked, &has_room))
+        if (!read_range(reading, reply->element[i]))
             return set_why(why, size, "what it says of the cluster's slots is no answer");
     map->master_count = map->node_count;
-    if (!has_room)
+    if (!reading->has_room)
         return set_why(why, size, "the cluster has more than 200 masters");
     for (size_t i = 0; i < reply->elements; i++)
-        read_replicas(map, reply->element[i], asked);
+        read_replicas(reading, reply->element[i]);
     return true;
 }
 
@@ -170,15 +192,9 @@ bool weir_cluster_map_read(struct weir_cluster_map *map, const redisReply *reply
     _Static_assert(WEIR_CLUSTER_NODES_MAX < WEIR_CLUSTER_NOBODY, "an index is no NOBODY");
     map->master_count = map->node_count = 0;
     memset(map->masters, WEIR_CLUSTER_NOBODY, sizeof map->masters);
-    return is_array(reply) ? read_ranges(map, reply, asked, why, size) : refuse(reply, why, size);
-}
-
-size_t weir_cluster_map_gap(const struct weir_cluster_map *map)
-{
-    size_t gap = 0;
-    for (size_t i = 0; i < WEIR_REDIS_SLOTS; i++)
-        gap += map->masters[i] == WEIR_CLUSTER_NOBODY;
-    return gap;
+    struct reading reading = { .map = map, .asked = asked, .has_room = true };
+    memset(reading.table, WEIR_CLUSTER_NOBODY, sizeof reading.table);
+    return is_array(reply) ? read_ranges(&reading, reply, why, size) : refuse(reply, why, size);
 }
 
 /* redirections */

@@ -30,9 +30,6 @@ bool weir_redis_place_equal(const struct weir_redis_place *one,
 bool weir_cluster_map_read(struct weir_cluster_map *map, const struct redisReply *reply,
                            const struct weir_redis_place *asked, char *why, size_t size);
 
-/* How many slots nobody serves. */
-size_t weir_cluster_map_gap(const struct weir_cluster_map *map);
-
 /* Another node has the slot, or has its keys that are not here. */
 struct weir_cluster_redirect {
     bool is_ask; /* "ASK": for this once; else "MOVED": from now on */

@@ -42,9 +42,10 @@ static void ask_script(struct weir_redis_link *link)
 static void ping(struct weir_redis_link *link, uint64_t now_us)
 {
     /* A server that takes longer for this than a check may take is no use. */
+    uint64_t timeout_us = link->redis->timeout_us;
+    bool is_strict = link->role == WEIR_LINK_CHECKS && timeout_us < WEIR_REDIS_TRY_US;
     link->stage = WEIR_LINK_PINGING;
-    link->stage_until_us =
-        now_us + (link->role == WEIR_LINK_CHECKS ? link->redis->timeout_us : WEIR_REDIS_TRY_US);
+    link->stage_until_us = now_us + (is_strict ? timeout_us : WEIR_REDIS_TRY_US);
     if (!weir_redis_ask(link, (struct weir_text[]){ WEIR_TEXT("PING") }, 1, WEIR_REDIS_PING))
         weir_link_lose(link, "out of memory");
     else
@@ -83,13 +84,22 @@ static void refuse_auth(struct weir_redis_link *link, const char *text)
     weir_link_refuse(link, "AUTH refused: ", has_no_password ? "that server has no password" : why);
 }
 
+/* A Sentinel takes a password, but neither a database nor scripts. */
+static void refuse_command(struct weir_redis_link *link, const char *what, const char *text)
+{
+    bool is_unknown = strncmp(text, "ERR unknown command", 19) == 0;
+    weir_link_refuse(link, what,
+                     is_unknown ? "unknown command; if it is a Sentinel, use redis+sentinel://"
+                                : text);
+}
+
 static void on_script(struct weir_redis_link *link, const redisReply *reply, const char *text)
 {
     struct weir_redis_script *script = weir_redis_first_script(link->redis);
     if (script == NULL)
         weir_link_lose(link, "out of memory");
     else if (!weir_redis_read_hash(reply, script->hash))
-        weir_link_refuse(link, "", text);
+        refuse_command(link, "", text);
 }
 
 static void on_pong(struct weir_redis_link *link, const redisReply *reply, const char *text)
@@ -115,7 +125,7 @@ void weir_link_on_greeting(struct weir_redis_link *link, enum weir_redis_kind ki
     if (kind == WEIR_REDIS_AUTH && !is_status)
         refuse_auth(link, text);
     else if (kind == WEIR_REDIS_SELECT && !is_status)
-        weir_link_refuse(link, "SELECT refused: ", text);
+        refuse_command(link, "SELECT refused: ", text);
     else if (kind == WEIR_REDIS_ROLE)
         link->redis->topology->on_reply(link, kind, reply, now_us);
     else if (kind == WEIR_REDIS_SCRIPT)

@@ -4,7 +4,8 @@
 --   alone     expiry, state
 --
 -- The expiry (a double, in µs) is the time up to which the key surely lives, so that few decisions
--- need to renew it. A state is 16 bytes: a double and two unsigned integers, as struct weir_state.
+-- need to renew it. One that is farther ahead than any limit can have set it says nothing, and is set
+-- anew: such a key may have no expiry at all. A state is 16 bytes: a double and two unsigned integers, as struct weir_state.
 -- A foreign section is the id and the state of a limit that somebody else's plan has, or had.
 
 -- section: read_begin
@@ -72,7 +73,7 @@ end
 -- section: repair
 -- Somebody may have taken the expiry away: that is seen at every refusal, and at one in sixteen of
 -- the other decisions, since looking costs as much as half a decision.
-if (not all_fit or now % 16 == 0) and expiry_g > 0 and call('PTTL', key_g) == -1 then
+if (not all_fit or now % 16 == 0) and expiry_g ~= 0 and call('PTTL', key_g) == -1 then
     changed_g, renew_g = true, true
 end
 
@@ -89,7 +90,8 @@ if changed_g then
     local until_g = 0
 
 -- section: write_middle
-    if until_g <= expiry_g and not (before_g or renew_g) then
+    local possible_g = POSSIBLE_g
+    if until_g <= expiry_g and possible_g and not (before_g or renew_g) then
         call('SETRANGE', key_g, 'OFFSET_g', pack('<FORMAT_g', STATES_g))
     else
         local lives_g = until_g
@@ -101,14 +103,14 @@ if changed_g then
 end
 
 -- section: write_end_group
-        if renew_g then
-            -- Whoever owns the foreign sections counted on this.
-            if expiry_g > lives_g and expiry_g < now + 4503599627370496 then
-                lives_g = expiry_g
-            end
-        end
         if not before_g then
             foreign_g = sub(value_g, SIZE_g + 1)
+        end
+        -- Whoever owns the foreign sections counts on it.
+        if possible_g and expiry_g > lives_g then
+            lives_g = expiry_g
+        elseif not possible_g and foreign_g ~= '' then
+            lives_g = now + 63331200000000
         end
         local ms = lives_g > now and (lives_g - now) / 1000 or 0
         call('PSETEX', key_g, ms - ms % 1 + spare_ms,

@@ -100,6 +100,7 @@ struct weir_redis {
 
     /* The rest belongs to the store's thread. */
     struct weir_redis_scripts scripts;
+    struct weir_redis_resolver resolver;
     struct weir_redis_link *links[WEIR_REDIS_LINKS_MAX]; /* with gaps                      */
     size_t link_count;                                   /* behind the last one            */
     bool accepts;                                        /* as `pending` was told last     */
@@ -138,6 +139,16 @@ void weir_redis_tell(struct weir_redis *redis);
 /* The link's server does not answer, or does again. The log says so once for each change. */
 void weir_link_report_down(struct weir_redis_link *link, const char *why, uint64_t now_us);
 void weir_link_report_up(struct weir_redis_link *link, uint64_t now_us);
+
+/* It answered a check with an error, which `is_of_server` if no other key would fare better; or
+ * changed what a check asked for. A server of which there are only such errors is said not to count,
+ * in the log and in the state. */
+void weir_link_report_error(struct weir_redis_link *link, const struct weir_check *check,
+                            bool is_of_server);
+void weir_link_report_counted(struct weir_redis_link *link);
+
+/* The link goes to another server, or is no more. */
+void weir_link_forget_errors(struct weir_redis_link *link);
 
 /* Fills what is asked for. Any thread. */
 void weir_redis_read_health(struct weir_redis *redis, struct weir_store_state *state);

@@ -13,6 +13,9 @@
  * their store; after that it goes on without. */
 #define START_WAIT_MS 1000
 
+/* As in a policy file. Deadlines are kept in pointers, which may have 32 bits. */
+#define TIMEOUT_MAX_MS 60000
+
 struct lanes {
     struct weir_redis_voice voice;
     size_t count;
@@ -70,7 +73,9 @@ static bool is_worse(const struct weir_store_state *state, const struct weir_sto
 {
     if (state->answering != other->answering)
         return !state->answering;
-    return weir_breaker_is_worse(state->breaker, other->breaker);
+    if (state->breaker != other->breaker)
+        return weir_breaker_is_worse(state->breaker, other->breaker);
+    return state->why[0] != '\0' && other->why[0] == '\0';
 }
 
 /* As the worst of them is. */
@@ -147,6 +152,10 @@ enum weir_code weir_redis_lanes_new(const struct weir_redis_url *url,
                                     const struct weir_clock *clock, struct weir_store **store,
                                     struct weir_error *error)
 {
+    if (options->timeout_ms > TIMEOUT_MAX_MS)
+        return weir_error_set(error, WEIR_E_VALUE, "/store/timeout",
+                              "A store's timeout can be %d ms at most, not %" PRIu32 ".",
+                              TIMEOUT_MAX_MS, options->timeout_ms);
     if (options->connections > WEIR_REDIS_LANES_MAX)
         return weir_error_set(error, WEIR_E_VALUE, "/store/connections",
                               "A store can have 1 to %d connections to each server, not %" PRIu32

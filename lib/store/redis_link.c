@@ -12,11 +12,17 @@
 #include "base/clock.h"
 #include "store/redis_internal.h"
 
-/* Much more than one reply and one read can be. */
-#define REPLY_BYTES_MAX 65536
+/* A reply and its elements, all arrays in it together: much more than any can be… */
+#define REPLY_BYTES_MAX    65536
+#define REPLY_ELEMENTS_MAX 1024
 
-/* A cluster of many nodes whose slots lie scattered has a long map. */
-#define MAP_BYTES_MAX (8 * 1024 * 1024)
+/* …but for the map of a cluster of many nodes whose slots lie scattered. */
+#define MAP_BYTES_MAX    (8 * 1024 * 1024)
+#define MAP_ELEMENTS_MAX (512 * 1024)
+
+/* Of what has come so much is read in one go, a buffer of hiredis's (16 KiB) each: more than the
+ * answers to all commands under way. */
+#define READS_MAX 64
 
 void weir_link_close(struct weir_redis_link *link)
 {
@@ -46,6 +52,33 @@ static redisContext *begin(const struct weir_redis_link *link)
     return redisConnectNonBlock(link->addresses.at[link->address_at], (int)link->place.port);
 }
 
+static bool expects_map(const struct weir_redis_link *link)
+{
+    return link->redis->url.topology == WEIR_REDIS_CLUSTER;
+}
+
+/* Memory for an array's elements is taken when their number is announced, before any has come. */
+static void *make_array(const redisReadTask *task, weir_redis_element_count count)
+{
+    struct weir_redis_link *link = task->privdata;
+    const size_t most = expects_map(link) ? MAP_ELEMENTS_MAX : REPLY_ELEMENTS_MAX;
+    if (count > 0 && (size_t)count > most - link->reply_elements)
+        return NULL;
+    link->reply_elements += count > 0 ? (size_t)count : 0;
+    return link->make_array(task, count);
+}
+
+static void bound_replies(struct weir_redis_link *link)
+{
+    redisReader *reader = link->context->reader;
+    link->reply_bytes = link->reply_elements = 0;
+    link->reply_makers = *reader->fn;
+    link->make_array = link->reply_makers.createArray;
+    link->reply_makers.createArray = make_array;
+    reader->fn = &link->reply_makers;
+    reader->privdata = link;
+}
+
 static bool connect_here(struct weir_redis_link *link, uint64_t now_us)
 {
     link->was_lost = link->was_refused = false;
@@ -56,6 +89,7 @@ static bool connect_here(struct weir_redis_link *link, uint64_t now_us)
         weir_link_close(link);
         return false;
     }
+    bound_replies(link);
     fcntl(link->context->fd, F_SETFD, FD_CLOEXEC);
     if (!is_unix(link))
         redisEnableKeepAlive(link->context);
@@ -167,28 +201,47 @@ static void on_reply(struct weir_redis_link *link, const redisReply *reply, uint
     }
 }
 
-static void read_more(struct weir_redis_link *link, uint64_t now_us)
+static void take_replies(struct weir_redis_link *link, uint64_t now_us)
 {
-    redisContext *context = link->context;
-    if (redisBufferRead(context) != REDIS_OK) {
-        char why[WEIR_REDIS_WHY_CHARS];
-        explain(link, why);
-        weir_link_lose(link, why);
-        return;
-    }
+    redisReader *reader = link->context->reader;
     while (!link->was_lost) {
         void *reply = NULL;
-        if (redisReaderGetReply(context->reader, &reply) != REDIS_OK)
+        if (redisReaderGetReply(reader, &reply) != REDIS_OK)
             weir_link_lose(link, "what it sends is not Redis's protocol");
         if (reply == NULL)
-            break;
+            return;
+        link->reply_bytes = reader->len - reader->pos;
+        link->reply_elements = 0;
         on_reply(link, reply, now_us);
         freeReplyObject(reply);
     }
+}
+
+/* False: nothing has come. */
+static bool read_more(struct weir_redis_link *link, uint64_t now_us)
+{
+    const redisReader *reader = link->context->reader;
+    size_t before = reader->len;
+    if (redisBufferRead(link->context) != REDIS_OK) {
+        char why[WEIR_REDIS_WHY_CHARS];
+        explain(link, why);
+        weir_link_lose(link, why);
+        return false;
+    }
+    bool has_come = reader->len > before;
+    link->reply_bytes += reader->len - before;
+    take_replies(link, now_us);
     /* hiredis waits for the end of a reply however long it gets. */
-    bool has_map = link->redis->url.topology == WEIR_REDIS_CLUSTER;
-    if (context->reader->len > (has_map ? MAP_BYTES_MAX : REPLY_BYTES_MAX))
+    if (link->reply_bytes > (expects_map(link) ? MAP_BYTES_MAX : REPLY_BYTES_MAX))
         weir_link_lose(link, "a reply without end");
+    return has_come;
+}
+
+void weir_link_read(struct weir_redis_link *link, uint64_t now_us)
+{
+    for (size_t reads = 0; reads < READS_MAX && !link->was_lost; reads++)
+        if (!read_more(link, now_us))
+            return;
 }
 
 /* writing */

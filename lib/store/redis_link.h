@@ -8,12 +8,22 @@
 #include "store/breaker.h"
 #include "store/redis_advice.h"
 #include "store/redis_commands.h"
+#include "store/redis_errors.h"
 #include "store/redis_resolve.h"
 #include "store/redis_scripts.h"
 #include "store/redis_url.h"
 
 struct weir_redis;
 struct ssl_st;
+
+/* In which hiredis counts an array's elements. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t weir_redis_element_count;
+#else
+typedef int weir_redis_element_count;
+#endif
+
+typedef void *weir_redis_make_array(const redisReadTask *, weir_redis_element_count);
 
 /* A try (resolve, connect, greet, ping) is given up where one of its steps takes so long. */
 #define WEIR_REDIS_TRY_US UINT64_C(1000000)
@@ -59,7 +69,11 @@ struct weir_redis_link {
     size_t address_at; /* the one that is tried, or was last                                */
 
     enum weir_redis_stage stage;
-    redisContext *context;   /* from CONNECTING on                                          */
+    redisContext *context; /* from CONNECTING on                                          */
+    redisReplyObjectFunctions reply_makers; /* hiredis's, but for that of arrays            */
+    weir_redis_make_array *make_array;      /* …which was this                              */
+    size_t reply_bytes;      /* of a reply that has begun                                     */
+    size_t reply_elements;   /* …and how many its arrays have announced                       */
     struct ssl_st *session;  /* of TLS, from SECURING on; NULL: none                        */
     uint64_t stage_until_us; /* of all stages but APART and OPEN                            */
     unsigned greetings_left; /* replies to the greeting that have not come                  */
@@ -86,6 +100,7 @@ struct weir_redis_link {
     bool is_reported;                    /* the log has said that it does not answer        */
     uint64_t reported_name;              /* of the server, for redis_voice.h                */
     bool owes_report; /* …but it does, and the log says so when that has lasted             */
+    struct weir_redis_errors errors;
 };
 
 /* the row of links: redis_links.c */
@@ -157,6 +172,9 @@ void weir_link_close(struct weir_redis_link *link);
 /* What to poll its socket for, if there is a context; and what came of it. */
 short weir_link_events(const struct weir_redis_link *link);
 void weir_link_on_events(struct weir_redis_link *link, short events, uint64_t now_us);
+
+/* Reads all that has come, as far as that has an end. */
+void weir_link_read(struct weir_redis_link *link, uint64_t now_us);
 
 /* Writes what the socket takes. */
 void weir_link_flush(struct weir_redis_link *link);

@@ -77,7 +77,8 @@ void weir_link_free(struct weir_redis_link *link)
     weir_link_close(link);
     if (link->is_reported)
         weir_voice_leave(redis->voice, link->reported_name);
-    weir_redis_lookup_drop(link->lookup);
+    weir_link_forget_errors(link);
+    weir_redis_lookup_leave(link->lookup);
     weir_commands_finish(&link->under_way);
     weir_commands_finish(&link->waiting);
     redis->links[link->index] = NULL;
@@ -132,6 +133,7 @@ static void go_down(struct weir_redis_link *link, const char *why, uint64_t now_
     tell_of(link);
     weir_redis_end_row(link->redis, &link->under_way, WEIR_STORE_UNAVAILABLE, why);
     weir_redis_end_row(link->redis, &link->waiting, WEIR_STORE_UNAVAILABLE, why);
+    weir_pending_forget(&link->redis->pending, &link->waiting);
 }
 
 /* trying */
@@ -168,7 +170,8 @@ static bool take_lookup(struct weir_redis_link *link, uint64_t now_us)
 {
     char why[WEIR_REDIS_WHY_CHARS];
     if (link->lookup == NULL
-        || !weir_redis_lookup_take(link->lookup, &link->addresses, why, sizeof why))
+        || !weir_redis_lookup_take(&link->redis->resolver, link->lookup, &link->addresses, why,
+                                   sizeof why))
         return false;
     link->lookup = NULL;
     connect_or_fail(link, why, now_us);
@@ -187,10 +190,12 @@ static void look_up(struct weir_redis_link *link, uint64_t now_us)
         connect_first(link, now_us);
         return;
     }
+    const char *why = "";
     if (!hangs)
-        link->lookup = weir_redis_lookup_start(link->place.host, link->redis->wake_fd);
+        link->lookup = weir_redis_lookup_start(&link->redis->resolver, link->place.host,
+                                               link->redis->wake_fd, &why);
     if (link->lookup == NULL)
-        connect_or_fail(link, "its name cannot be resolved: no thread", now_us);
+        connect_or_fail(link, why, now_us);
 }
 
 static bool has_address(struct weir_redis_link *link)
@@ -234,7 +239,8 @@ void weir_link_begin(struct weir_redis_link *link, uint64_t now_us)
 
 void weir_link_go(struct weir_redis_link *link, const struct weir_redis_place *place)
 {
-    link->starts_anew = !(link->stage == WEIR_LINK_SEEKING && is_to(link, place));
+    bool goes_on = link->stage == WEIR_LINK_SEEKING && is_to(link, place);
+    link->starts_anew = (link->moves && link->starts_anew) || !goes_on;
     link->has_place = true;
     link->place = *place;
     link->moves = true;
@@ -308,7 +314,7 @@ void weir_link_on_answer(struct weir_redis_link *link, bool has_written)
 
 void weir_link_on_timeout(struct weir_redis_link *link, uint64_t now_us)
 {
-    if (link->was_lost || !weir_breaker_timed_out(&link->breaker))
+    if (link->was_lost || !weir_breaker_timed_out(&link->breaker, now_us, link->redis->timeout_us))
         return;
     if (link->stage == WEIR_LINK_OPEN)
         weir_link_lose(link, "5 timeouts");
@@ -337,10 +343,12 @@ static void settle_move(struct weir_redis_link *link, uint64_t now_us)
     weir_redis_end_row(link->redis, &link->under_way, WEIR_STORE_UNAVAILABLE,
                        "its server is one no more");
     weir_link_close(link);
-    weir_redis_lookup_drop(link->lookup);
+    weir_redis_lookup_leave(link->lookup);
     link->lookup = NULL;
-    if (link->starts_anew)
+    if (link->starts_anew) {
         link->addresses.count = 0;
+        weir_link_forget_errors(link);
+    }
     show(link);
     if (link->starts_anew)
         weir_breaker_start_anew(&link->breaker);

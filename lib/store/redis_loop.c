@@ -53,6 +53,17 @@ static void end_late(struct weir_redis *redis, uint64_t now_us)
     }
 }
 
+/* This thread may have been busy, or stopped, for longer than the checks may take. What was answered
+ * in time is not late, though it is found late. */
+static void read_before_late(struct weir_redis *redis, uint64_t now_us)
+{
+    if (!weir_pending_is_late(&redis->pending, now_us))
+        return;
+    for (size_t i = 0; i < redis->link_count; i++)
+        if (redis->links[i] != NULL && redis->links[i]->stage == WEIR_LINK_OPEN)
+            weir_link_read(redis->links[i], now_us);
+}
+
 /* handing checks out */
 
 void weir_redis_send(struct weir_redis *redis, struct weir_redis_link *link,
@@ -95,6 +106,9 @@ static void hand_out(struct weir_redis *redis)
 }
 
 /* waiting */
+
+/* The system may end a wait late by a thousandth of it, or more where the process is nice. */
+#define WAIT_MAX_US UINT64_C(1000000)
 
 static uint64_t earlier(uint64_t one, uint64_t other)
 {
@@ -144,6 +158,8 @@ static void wait_for_news(struct weir_redis *redis)
     struct sources sources;
     gather(&sources, redis);
     uint64_t left_us = wait_us(redis);
+    if (left_us != UINT64_MAX)
+        left_us = earlier(left_us, WAIT_MAX_US);
     const struct timespec left = { .tv_sec = (time_t)(left_us / 1000000),
                                    .tv_nsec = (long)(left_us % 1000000) * 1000 };
     if (ppoll(sources.polled, sources.count, left_us == UINT64_MAX ? NULL : &left, NULL) <= 0)
@@ -184,6 +200,7 @@ static void ask_for_advice(struct weir_redis_link *link, uint64_t now_us)
 
 static void do_round(struct weir_redis *redis, uint64_t now_us)
 {
+    read_before_late(redis, now_us);
     redis->tick_at_us =
         redis->topology->tick != NULL ? redis->topology->tick(redis, now_us) : UINT64_MAX;
     for_each(redis, weir_link_tend, now_us);

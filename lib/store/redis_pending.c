@@ -15,6 +15,12 @@ static struct weir_check *next_of(const struct weir_check *check)
     return check->store[NEXT];
 }
 
+/* The check before a place, which is in front of `next`, or at the end (NULL). */
+static struct weir_check *before(const struct weir_pending *pending, const struct weir_check *next)
+{
+    return next == NULL ? pending->last : next->store[PREVIOUS];
+}
+
 static bool is_pending(const struct weir_check *check)
 {
     return check->store[PLACE] != NULL;
@@ -32,7 +38,7 @@ static uint64_t left_of(const struct weir_check *check, uint64_t now_us)
 static void link_before(struct weir_pending *pending, struct weir_check *check,
                         struct weir_check *next)
 {
-    struct weir_check *previous = next == NULL ? pending->last : next->store[PREVIOUS];
+    struct weir_check *previous = before(pending, next);
     check->store[NEXT] = next;
     check->store[PREVIOUS] = previous;
     if (previous == NULL)
@@ -58,6 +64,8 @@ static void take_out(struct weir_pending *pending, struct weir_check *check)
         pending->last = previous;
     else
         next->store[PREVIOUS] = previous;
+    if (pending->behind == check)
+        pending->behind = next;
     struct weir_redis_command *place = check->store[PLACE];
     place->check = NULL;
     check->store[PLACE] = NULL;
@@ -96,11 +104,23 @@ static bool lift(struct weir_pending *pending, struct weir_redis_commands *row)
     return false;
 }
 
+/* A wait on it must end in time, whoever sets the clock meanwhile. */
+static bool init_monotonic(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    bool is_made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0
+                   && pthread_cond_init(condition, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    return is_made;
+}
+
 bool weir_pending_init(struct weir_pending *pending)
 {
     if (pthread_mutex_init(&pending->mutex, NULL) != 0)
         return false;
-    if (pthread_cond_init(&pending->moved, NULL) != 0) {
+    if (!init_monotonic(&pending->moved)) {
         pthread_mutex_destroy(&pending->mutex);
         return false;
     }
@@ -116,19 +136,38 @@ void weir_pending_finish(struct weir_pending *pending)
     pthread_mutex_destroy(&pending->mutex);
 }
 
-/* for any thread */
+static bool is_after(const struct weir_check *check, uint64_t deadline_us)
+{
+    return left_of(check, deadline_us) > 0;
+}
 
-/* Nearly always the last one: deadlines come in order, but for those that a caller sets. */
+/* Whether a check with that deadline belongs in front of `next`, or at the end (NULL). */
+static bool belongs_before(const struct weir_pending *pending, const struct weir_check *next,
+                           uint64_t deadline_us)
+{
+    const struct weir_check *previous = before(pending, next);
+    return (next == NULL || is_after(next, deadline_us))
+           && (previous == NULL || !is_after(previous, deadline_us));
+}
+
+/* What a check with that deadline belongs in front of. One that is new belongs near the end; one
+ * that is put back, or the next part of a plan, near the check that was replied to last. There may
+ * be tens of thousands between the two, so it is sought from both at once. */
 static struct weir_check *first_after(const struct weir_pending *pending, uint64_t deadline_us)
 {
-    struct weir_check *next = NULL;
-    struct weir_check *previous = pending->last;
-    while (previous != NULL && left_of(previous, deadline_us) > 0) {
-        next = previous;
-        previous = previous->store[PREVIOUS];
+    struct weir_check *from_end = NULL;
+    struct weir_check *near = pending->behind;
+    while (!belongs_before(pending, from_end, deadline_us)) {
+        from_end = before(pending, from_end);
+        if (belongs_before(pending, near, deadline_us))
+            return near;
+        bool is_too_late = near == NULL || is_after(near, deadline_us);
+        near = is_too_late ? before(pending, near) : next_of(near);
     }
-    return next;
+    return from_end;
 }
+
+/* for any thread */
 
 static enum weir_pending_entry enter(struct weir_pending *pending, struct weir_check *check,
                                      uint64_t deadline_us)
@@ -173,7 +212,7 @@ bool weir_pending_cancel(struct weir_pending *pending, struct weir_check *check,
 void weir_pending_wait_for_start(struct weir_pending *pending, unsigned timeout_ms)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += timeout_ms / 1000;
     until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
     if (until.tv_nsec >= 1000000000) {
@@ -207,7 +246,8 @@ void weir_pending_accept(struct weir_pending *pending, bool accepts)
 {
     pthread_mutex_lock(&pending->mutex);
     pending->has_started = true;
-    hold(pending, NULL);
+    if (pending->waiting > 0)
+        pthread_cond_broadcast(&pending->moved);
     pending->accepts = accepts && !pending->stops;
     pthread_mutex_unlock(&pending->mutex);
 }
@@ -265,11 +305,7 @@ bool weir_pending_lift(struct weir_pending *pending, struct weir_redis_commands 
 void weir_pending_put_back(struct weir_pending *pending, struct weir_check *check)
 {
     pthread_mutex_lock(&pending->mutex);
-    /* Its deadline is about the oldest of all, so the search is short. */
-    struct weir_check *next = pending->first;
-    while (next != NULL && left_of(next, (uintptr_t)check->store[DEADLINE]) == 0)
-        next = next_of(next);
-    link_before(pending, check, next);
+    link_before(pending, check, first_after(pending, (uintptr_t)check->store[DEADLINE]));
     check->store[PLACE] = &pending->aside;
     hold(pending, check);
     pthread_mutex_unlock(&pending->mutex);
@@ -326,6 +362,8 @@ bool weir_pending_take_replied(struct weir_pending *pending, struct weir_redis_c
     bool is_there = under_way->first != under_way->end;
     if (is_there) {
         *replied = next_replied(under_way);
+        if (replied->check != NULL)
+            pending->behind = next_of(replied->check);
         take(pending, replied->check);
     }
     pthread_mutex_unlock(&pending->mutex);
@@ -335,9 +373,16 @@ bool weir_pending_take_replied(struct weir_pending *pending, struct weir_redis_c
 void weir_pending_forget(struct weir_pending *pending, struct weir_redis_commands *row)
 {
     pthread_mutex_lock(&pending->mutex);
-    hold(pending, NULL);
     row->first = row->end;
     pthread_mutex_unlock(&pending->mutex);
+}
+
+bool weir_pending_is_late(struct weir_pending *pending, uint64_t now_us)
+{
+    pthread_mutex_lock(&pending->mutex);
+    bool is_late = pending->first != NULL && left_of(pending->first, now_us) == 0;
+    pthread_mutex_unlock(&pending->mutex);
+    return is_late;
 }
 
 bool weir_pending_sleep(struct weir_pending *pending, uint64_t now_us, uint64_t *left_us)

@@ -27,8 +27,9 @@ struct weir_pending {
 
     struct weir_check *held; /* in the hands of the store's thread: to be sent, or done    */
     struct weir_redis_command aside; /* the place of one that is held and in no row        */
-    unsigned waiting;                /* threads that wait for `moved`                      */
-    bool sleeps;                     /* the store's thread waits and must be woken         */
+    struct weir_check *behind; /* the check behind the one that was replied to last, or NULL */
+    unsigned waiting;          /* threads that wait for `moved`                      */
+    bool sleeps;               /* the store's thread waits and must be woken         */
     bool stops;
     bool has_started;    /* weir_pending_accept() was called                               */
     atomic_bool accepts; /* written under the mutex, read without                          */
@@ -66,10 +67,13 @@ bool weir_pending_stop(struct weir_pending *pending);
 /* for the store's thread
  *
  * A check that one of these returns is held: nobody else can end it, free it or move it until
- * the next call of one of these. "take" also takes it out: the caller ends it at once, or puts
+ * the next call of one of these but accept, is_late, forget and stops. "take" also takes it out: the caller ends it at once, or puts
  * it back. */
 
 void weir_pending_accept(struct weir_pending *pending, bool accepts);
+
+/* The oldest check's deadline has come. Nothing is taken. */
+bool weir_pending_is_late(struct weir_pending *pending, uint64_t now_us);
 
 /* The oldest check if its deadline has come; false: it has not, or there is none. */
 bool weir_pending_take_late(struct weir_pending *pending, uint64_t now_us,

@@ -13,12 +13,11 @@
 /* the log */
 
 /* While it is down the reasons come and go; what Redis itself says is worth a line more. */
-static bool may_say_down(struct weir_redis_link *link, const char *why, bool is_new,
-                         uint64_t now_us)
+static bool may_say_down(struct weir_redis_link *link, const char *why, uint64_t now_us)
 {
     struct weir_redis_voice *voice = link->redis->voice;
     if (link->is_reported)
-        return is_new && link->was_refused && weir_voice_reason(voice, link->reported_name, why);
+        return link->was_refused && weir_voice_reason(voice, link->reported_name, why, now_us);
     link->is_reported = true;
     link->reported_name = weir_voice_name(link->shown);
     return weir_voice_down(voice, link->reported_name, why, now_us);
@@ -26,12 +25,11 @@ static bool may_say_down(struct weir_redis_link *link, const char *why, bool is_
 
 void weir_link_report_down(struct weir_redis_link *link, const char *why, uint64_t now_us)
 {
-    bool is_new = strcmp(link->down_why, why) != 0;
     snprintf(link->down_why, sizeof link->down_why, "%s", why);
     if (link->down_at_us == 0)
         link->down_at_us = now_us;
     link->owes_report = false;
-    if (link->role == WEIR_LINK_CHECKS && may_say_down(link, why, is_new, now_us))
+    if (link->role == WEIR_LINK_CHECKS && may_say_down(link, why, now_us))
         weir_log_line(&link->redis->log, WEIR_WARNING,
                       "Redis at %s is not answering (%s); policies' on_store_failure applies.",
                       link->shown, why);
@@ -57,7 +55,67 @@ void weir_link_report_up(struct weir_redis_link *link, uint64_t now_us)
                   tenths / 10, tenths % 10);
 }
 
+/* errors */
+
+static uint64_t name_of_key(const struct weir_check *check)
+{
+    char key[WEIR_KEY_MAX + 1];
+    snprintf(key, sizeof key, "%.*s", (int)check->spends[0].key_length, check->spends[0].key);
+    return weir_voice_name(key);
+}
+
+void weir_link_report_error(struct weir_redis_link *link, const struct weir_check *check,
+                            bool is_of_server)
+{
+    struct weir_redis_errors *errors = &link->errors;
+    uint64_t now_us = weir_monotonic_us();
+    bool is_new = !errors->is_failing;
+    if (!weir_errors_add(errors, name_of_key(check), is_of_server, check->why, now_us))
+        return;
+    if (is_new)
+        errors->server = weir_voice_name(link->shown);
+    weir_redis_tell(link->redis);
+    if (weir_voice_failing(link->redis->voice, errors->server, is_new, errors->why, now_us))
+        weir_log_line(&link->redis->log, WEIR_WARNING,
+                      "Redis at %s does not count (%s)%s; policies' on_store_failure applies.",
+                      link->shown, errors->why, weir_errors_advice(errors->why));
+}
+
+void weir_link_report_counted(struct weir_redis_link *link)
+{
+    uint64_t now_us = weir_monotonic_us(), after_us;
+    if (!weir_errors_end(&link->errors, now_us))
+        return;
+    weir_redis_tell(link->redis);
+    if (!weir_voice_counts(link->redis->voice, link->errors.server, now_us, &after_us))
+        return;
+    uint64_t tenths = after_us / 100000;
+    weir_log_line(&link->redis->log, WEIR_INFO,
+                  "Redis at %s counts again after %" PRIu64 ".%" PRIu64 " s.", link->shown,
+                  tenths / 10, tenths % 10);
+}
+
+void weir_link_forget_errors(struct weir_redis_link *link)
+{
+    if (link->errors.is_failing)
+        weir_voice_leave_failing(link->redis->voice, link->errors.server);
+    link->errors = (struct weir_redis_errors){ .count = 0 };
+}
+
 /* the state */
+
+static bool is_worse(const struct weir_redis_link *link, const struct weir_redis_link *other)
+{
+    if (link->breaker.state != other->breaker.state)
+        return weir_breaker_is_worse(link->breaker.state, other->breaker.state);
+    return link->errors.is_failing && !other->errors.is_failing;
+}
+
+/* Why it is not as it should be; "": it is, or that is not known yet. */
+static const char *why_of(const struct weir_redis_link *link)
+{
+    return link->breaker.state == WEIR_BREAKER_CLOSED ? link->errors.why : link->down_why;
+}
 
 static const struct weir_redis_link *worst_link(const struct weir_redis *redis)
 {
@@ -66,7 +124,7 @@ static const struct weir_redis_link *worst_link(const struct weir_redis *redis)
         const struct weir_redis_link *link = redis->links[i];
         if (link == NULL || link->role != WEIR_LINK_CHECKS || link->leaves)
             continue;
-        if (worst == NULL || weir_breaker_is_worse(link->breaker.state, worst->breaker.state))
+        if (worst == NULL || is_worse(link, worst))
             worst = link;
     }
     return worst;
@@ -81,10 +139,11 @@ static void tell_health(struct weir_redis *redis)
         health.breaker = worst->breaker.state;
         health.down_at_us = worst->down_at_us;
         health.try_at_us = worst->breaker.try_at_us;
-        if (is_cluster && worst->has_place && worst->down_why[0] != '\0')
-            snprintf(health.why, sizeof health.why, "%.40s: %.50s", worst->shown, worst->down_why);
+        const char *why = why_of(worst);
+        if (is_cluster && worst->has_place && why[0] != '\0')
+            snprintf(health.why, sizeof health.why, "%.40s: %.50s", worst->shown, why);
         else
-            snprintf(health.why, sizeof health.why, "%s", worst->down_why);
+            snprintf(health.why, sizeof health.why, "%s", why);
         snprintf(health.server, sizeof health.server, "%.*s", (int)sizeof health.server - 1,
                  is_cluster ? redis->url.shown : worst->shown);
     }
@@ -120,10 +179,11 @@ void weir_redis_read_health(struct weir_redis *redis, struct weir_store_state *s
         health.breaker == WEIR_BREAKER_CLOSED || health.breaker == WEIR_BREAKER_STARTING;
     bool accepts = atomic_load_explicit(&redis->pending.accepts, memory_order_relaxed);
     state->answering = accepts && lets_through;
+    if (!state->answering || health.breaker == WEIR_BREAKER_CLOSED)
+        memcpy(state->why, health.why, sizeof state->why);
     if (state->answering)
         return;
     uint64_t now_us = weir_monotonic_us();
-    memcpy(state->why, health.why, sizeof state->why);
     if (health.down_at_us > 0 && now_us > health.down_at_us)
         state->down_us = now_us - health.down_at_us;
     bool pauses = health.breaker == WEIR_BREAKER_OPEN && health.try_at_us > now_us;

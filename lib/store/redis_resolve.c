@@ -14,19 +14,18 @@
 /* Shared by the thread that looks up and the one that asked; the last one frees it. */
 struct weir_redis_lookup {
     atomic_uint owners;
+    bool is_left;          /* nobody waits for it; known to the one that asked only */
+    int wake_fd;           /* until it has ended */
     atomic_bool has_ended; /* what follows is complete */
-    int wake_fd;
-    int failure; /* of getaddrinfo() */
+    int failure;           /* of getaddrinfo() */
     struct weir_redis_addresses found;
     char host[256];
 };
 
 static void let_go(struct weir_redis_lookup *lookup)
 {
-    if (atomic_fetch_sub(&lookup->owners, 1) > 1)
-        return;
-    close(lookup->wake_fd);
-    free(lookup);
+    if (atomic_fetch_sub(&lookup->owners, 1) == 1)
+        free(lookup);
 }
 
 static void print_addresses(struct weir_redis_addresses *addresses, const struct addrinfo *found)
@@ -67,6 +66,7 @@ static void *run(void *self)
     atomic_store(&lookup->has_ended, true);
     ssize_t written = write(lookup->wake_fd, &one, sizeof one);
     (void)written; /* it is full only if somebody is sure to wake up */
+    close(lookup->wake_fd);
     let_go(lookup);
     return NULL;
 }
@@ -83,7 +83,7 @@ static bool start_thread(struct weir_redis_lookup *lookup)
     return failure == 0;
 }
 
-struct weir_redis_lookup *weir_redis_lookup_start(const char *host, int wake_fd)
+static struct weir_redis_lookup *begin(const char *host, int wake_fd)
 {
     struct weir_redis_lookup *lookup = calloc(1, sizeof *lookup);
     if (lookup == NULL)
@@ -103,7 +103,76 @@ struct weir_redis_lookup *weir_redis_lookup_start(const char *host, int wake_fd)
     return lookup;
 }
 
-bool weir_redis_lookup_take(struct weir_redis_lookup *lookup,
+/* all of them */
+
+static void forget(struct weir_redis_resolver *resolver, struct weir_redis_lookup *lookup)
+{
+    for (size_t i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++)
+        if (resolver->lookups[i] == lookup)
+            resolver->lookups[i] = NULL;
+    let_go(lookup);
+}
+
+static void forget_ended(struct weir_redis_resolver *resolver)
+{
+    for (size_t i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++) {
+        struct weir_redis_lookup *lookup = resolver->lookups[i];
+        if (lookup != NULL && lookup->is_left && atomic_load(&lookup->has_ended))
+            forget(resolver, lookup);
+    }
+}
+
+static struct weir_redis_lookup *find_left(const struct weir_redis_resolver *resolver,
+                                           const char *host)
+{
+    for (size_t i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++) {
+        struct weir_redis_lookup *lookup = resolver->lookups[i];
+        if (lookup != NULL && lookup->is_left && strcmp(lookup->host, host) == 0)
+            return lookup;
+    }
+    return NULL;
+}
+
+/* Where one more is kept; NULL: there are too many. */
+static struct weir_redis_lookup **free_place(struct weir_redis_resolver *resolver)
+{
+    for (size_t i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++)
+        if (resolver->lookups[i] == NULL)
+            return &resolver->lookups[i];
+    return NULL;
+}
+
+void weir_redis_resolver_finish(struct weir_redis_resolver *resolver)
+{
+    for (size_t i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++)
+        if (resolver->lookups[i] != NULL)
+            forget(resolver, resolver->lookups[i]);
+}
+
+/* one of them */
+
+struct weir_redis_lookup *weir_redis_lookup_start(struct weir_redis_resolver *resolver,
+                                                  const char *host, int wake_fd, const char **why)
+{
+    /* What ended long ago may not be true any more. */
+    forget_ended(resolver);
+    struct weir_redis_lookup *left = find_left(resolver, host);
+    if (left != NULL) {
+        left->is_left = false;
+        return left;
+    }
+    struct weir_redis_lookup **place = free_place(resolver);
+    if (place == NULL) {
+        *why = "its name cannot be resolved: too many are being looked up";
+        return NULL;
+    }
+    *place = begin(host, wake_fd);
+    if (*place == NULL)
+        *why = "its name cannot be resolved: no thread";
+    return *place;
+}
+
+bool weir_redis_lookup_take(struct weir_redis_resolver *resolver, struct weir_redis_lookup *lookup,
                             struct weir_redis_addresses *addresses, char *why, size_t size)
 {
     if (!atomic_load(&lookup->has_ended))
@@ -116,12 +185,12 @@ bool weir_redis_lookup_take(struct weir_redis_lookup *lookup,
     if (lookup->found.count == 0)
         snprintf(why, size, "its name cannot be resolved: %s",
                  failure == 0 ? "no address" : gai_strerror(failure));
-    let_go(lookup);
+    forget(resolver, lookup);
     return true;
 }
 
-void weir_redis_lookup_drop(struct weir_redis_lookup *lookup)
+void weir_redis_lookup_leave(struct weir_redis_lookup *lookup)
 {
     if (lookup != NULL)
-        let_go(lookup);
+        lookup->is_left = true;
 }

@@ -20,6 +20,7 @@ struct pieces {
     const char *spend;                /* NULL: keeps nothing                               */
     const char *lasts;                /* NULL: until `first`                               */
     const char *lengthen[PIECES_MAX]; /* none: lives as long as it must                    */
+    const char *longest;              /* with those: for how long at most, in µs           */
     const char *settle_arguments[PIECES_MAX];
     const char *settle[PIECES_MAX];
 };
@@ -35,6 +36,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .decide = { weir_lua_gcra_decide },
         .spend = weir_lua_gcra_spend,
         .lengthen = { weir_lua_gcra_lengthen },
+        .longest = "2 * capacity_i",
         .spend_count = 2,
         .settle_arguments = { weir_lua_gcra_settle_arguments },
         .settle = { weir_lua_gcra_settle_used, weir_lua_gcra_settle_span, weir_lua_gcra_settle },
@@ -46,6 +48,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .spend = weir_lua_gcra_spend_parts,
         .lasts = weir_lua_gcra_lasts_parts,
         .lengthen = { weir_lua_gcra_lengthen },
+        .longest = "2 * capacity_i",
         .spend_count = 5,
         .settle_arguments = { weir_lua_gcra_settle_arguments },
         .settle = { weir_lua_gcra_settle_used, weir_lua_gcra_settle_span, weir_lua_gcra_settle },
@@ -58,6 +61,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .spend = weir_lua_token_bucket_spend,
         .lasts = weir_lua_token_bucket_lasts,
         .lengthen = { weir_lua_token_bucket_lengthen, weir_lua_gcra_lengthen },
+        .longest = "2 * burst_i * interval_i",
         .spend_count = 3,
         .settle_arguments = { weir_lua_gcra_settle_arguments,
                               weir_lua_token_bucket_settle_arguments },
@@ -73,6 +77,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .spend = weir_lua_token_bucket_spend_parts,
         .lasts = weir_lua_token_bucket_lasts_parts,
         .lengthen = { weir_lua_token_bucket_lengthen_parts, weir_lua_gcra_lengthen },
+        .longest = "2 * burst_i * (interval_i + 1)",
         .spend_count = 5,
         .settle_arguments = { weir_lua_gcra_settle_arguments,
                               weir_lua_token_bucket_settle_arguments },
@@ -86,6 +91,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .decide = { weir_lua_gcra_decide, weir_lua_leaky_bucket_decide },
         .spend = weir_lua_gcra_spend,
         .lengthen = { weir_lua_gcra_lengthen },
+        .longest = "2 * capacity_i",
         .spend_count = 3,
         .settle_arguments = { weir_lua_gcra_settle_arguments },
         .settle = { weir_lua_gcra_settle_used, weir_lua_gcra_settle_span, weir_lua_gcra_settle },
@@ -97,6 +103,7 @@ static const struct pieces pieces_of[WEIR_REDIS_VARIANTS] = {
         .spend = weir_lua_gcra_spend_parts,
         .lasts = weir_lua_gcra_lasts_parts,
         .lengthen = { weir_lua_gcra_lengthen },
+        .longest = "2 * capacity_i",
         .spend_count = 6,
         .settle_arguments = { weir_lua_gcra_settle_arguments },
         .settle = { weir_lua_gcra_settle_used, weir_lua_gcra_settle_span, weir_lua_gcra_settle },
@@ -360,6 +367,40 @@ static size_t number_for(const struct composer *composer, char what)
     }
 }
 
+static void put_piece(const struct composer *composer, const char *piece);
+
+static bool has_zero(const struct weir_redis_shape *shape, size_t key)
+{
+    for (size_t i = 0; i < shape->count; i++)
+        if (shape->key_of[i] == key && shape->variants[i] == WEIR_REDIS_ZERO)
+            return true;
+    return false;
+}
+
+/* Whether anything can have set a key's expiry so far ahead: what it is needed for, or what
+ * lengthens it; or a limit of which the numbers are not known, for which twice the longest window,
+ * ban or plan that there is, and a day more, is enough. */
+static void put_possible(const struct composer *composer)
+{
+    const struct weir_redis_shape *shape = composer->shape;
+    bool has_numbers = shape->operation == WEIR_SPEND || shape->operation == WEIR_SETTLE;
+    struct composer part = *composer;
+    put_piece(&part, "expiry_g <= until_g");
+    for (part.limit = 0; part.limit < shape->count; part.limit++) {
+        const char *longest = pieces_of[shape->variants[part.limit]].longest;
+        if (longest == NULL || !has_numbers || shape->key_of[part.limit] != composer->key)
+            continue;
+        put_piece(&part, "\nor expiry_g <= now + 4 + ");
+        put_piece(&part, longest);
+    }
+    bool is_group = shape->places[composer->key] == WEIR_REDIS_GROUP;
+    if (has_zero(shape, composer->key))
+        put_piece(&part, "\nor expiry_g <= now + 63331200000000");
+    else if (is_group)
+        put_piece(&part, "\nor expiry_g <= now + 63331200000000"
+                         " and (foreign_g ~= '' or #value_g > SIZE_g)");
+}
+
 /* Names that stand for a number, or for more. */
 static const struct {
     const char *name;
@@ -381,6 +422,7 @@ static const struct {
     { "ZEROS_g", put_zeros, 0 },
     { "FITS", put_fits, 0 },
     { "BEFORE", put_before, 0 },
+    { "POSSIBLE_g", put_possible, 0 },
     { "BANS", put_bans, 0 },
     { "LIMIT_FITS", put_limit_fits, 0 },
     { "LIMIT_LEFT", put_limit_left, 0 },

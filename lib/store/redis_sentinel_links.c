@@ -42,6 +42,10 @@ struct sentinels {
     char why[WEIR_REDIS_WHY_CHARS]; /* the most telling reason of this round                */
     bool was_said;                  /* …it is a Sentinel's own                              */
     bool is_reported;               /* the log has said that none names the master          */
+
+    struct weir_redis_place moved_to; /* what the log says, or has said, last               */
+    bool owes_move;                   /* …and has not said yet                              */
+    uint64_t say_move_at_us;          /* it does not before                                 */
 };
 
 static struct sentinels *own_of(const struct weir_redis *redis)
@@ -61,6 +65,11 @@ static size_t index_of(const struct sentinels *own, const struct weir_redis_link
 static bool is_same(const struct weir_redis_place *one, const struct weir_redis_place *other)
 {
     return one->port == other->port && strcmp(one->host, other->host) == 0;
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
 }
 
 /* the log */
@@ -90,15 +99,36 @@ static void report_again(struct weir_redis *redis)
                   own->links[own->heard]->shown, redis->url.master);
 }
 
-static void report_move(struct weir_redis *redis, const struct weir_redis_place *place)
+static void say_move(struct weir_redis *redis)
 {
+    const struct weir_redis_place *place = &own_of(redis)->moved_to;
     bool is_v6 = strchr(place->host, ':') != NULL;
-    if (redis->is_silent)
-        return;
     weir_log_line(&redis->log, WEIR_INFO,
                   is_v6 ? "The master \"%s\" is now at [%s]:%u, says a Sentinel."
                         : "The master \"%s\" is now at %s:%u, says a Sentinel.",
                   redis->url.master, place->host, place->port);
+}
+
+/* Of moves that follow each other quickly, the last one is said. */
+static void report_moves(struct weir_redis *redis, uint64_t now_us)
+{
+    struct sentinels *own = own_of(redis);
+    if (!own->owes_move || now_us < own->say_move_at_us)
+        return;
+    own->owes_move = false;
+    own->say_move_at_us = now_us + WEIR_VOICE_PAUSE_US;
+    if (!redis->is_silent)
+        say_move(redis);
+}
+
+static void note_move(struct weir_redis *redis, const struct weir_redis_place *place,
+                      uint64_t now_us)
+{
+    struct sentinels *own = own_of(redis);
+    own->moved_to = *place;
+    own->owes_move = true;
+    redis->tick_at_us = earlier(redis->tick_at_us, own->say_move_at_us);
+    report_moves(redis, now_us);
 }
 
 /* What a Sentinel says tells more than that another one cannot be reached. */
@@ -244,7 +274,7 @@ static void move_to(struct weir_redis *redis, const struct weir_redis_place *pla
 {
     struct sentinels *own = own_of(redis);
     if (own->is_known) {
-        report_move(redis, place);
+        note_move(redis, place, now_us);
         own->left = own->master->place;
         own->left_until_us = now_us + LAG_US;
     }
@@ -454,11 +484,6 @@ static bool sentinel_on_refusal(struct weir_redis_link *link, struct weir_redis_
 
 /* the topology */
 
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 static uint64_t sentinel_tick(struct weir_redis *redis, uint64_t now_us)
 {
     struct sentinels *own = own_of(redis);
@@ -468,12 +493,15 @@ static uint64_t sentinel_tick(struct weir_redis *redis, uint64_t now_us)
         begin_search(redis, now_us);
     }
     poll_heard(redis, now_us);
+    report_moves(redis, now_us);
     while ((index = weir_sentinel_search_late(&own->search, now_us)) != WEIR_SENTINEL_NOBODY)
         drop_silent(redis, index, now_us);
     while ((index = weir_sentinel_search_next(&own->search, now_us)) != WEIR_SENTINEL_NOBODY)
         begin_to_ask(redis, index, now_us);
 
     uint64_t due_us = weir_sentinel_search_until(&own->search);
+    if (own->owes_move)
+        due_us = earlier(due_us, own->say_move_at_us);
     if (own->heard != WEIR_SENTINEL_NOBODY)
         return earlier(due_us, own->poll_us);
     return own->breaker.state == WEIR_BREAKER_OPEN ? earlier(due_us, own->breaker.try_at_us)

@@ -119,9 +119,15 @@ local function header_of(ring)
         ring.first, ring.count, ring.size, ring.before, ring.oldest, ring.total)
 end
 
+-- Not too early for the newest entry, and not farther ahead than write_ring() sets it.
+local function has_possible_expiry(ring)
+    local until_us = ring.newest + ring.window
+    return until_us <= ring.expiry and ring.expiry <= until_us + ring.window / 4
+end
+
 local function write_ring(ring)
     local until_us = ring.newest + ring.window
-    local renews = until_us > ring.expiry
+    local renews = not has_possible_expiry(ring)
     if renews then
         ring.expiry = until_us + math.floor(ring.window / 4)
     end
@@ -228,8 +234,8 @@ local function keep_ring(ring, looks_closer)
     elseif ring.is_over then
         call('UNLINK', ring.key)
     end
-    if looks_closer and ring.expiry > 0 and call('PTTL', ring.key) == -1 then
-        local lives = math.max(ring.expiry, ring.newest + ring.window)
+    if looks_closer and ring.expiry ~= 0 and call('PTTL', ring.key) == -1 then
+        local lives = has_possible_expiry(ring) and ring.expiry or ring.newest + ring.window
         call('PEXPIRE', ring.key, math.floor((lives - now) / 1000) + spare_ms)
     end
 end

@@ -44,6 +44,8 @@ struct weir_redis_split {
     bool is_cancelled;
     bool is_ending; /* `done` is called, by: */
     pthread_t ending_thread;
+    unsigned backs_left; /* under way                                */
+    bool looks_then;     /* when none is left                        */
     size_t left; /* CHANGING: parts that are not done, and the worst that came of the others: */
     enum weir_store_result result;
     char why[sizeof((struct weir_check *)NULL)->why];
@@ -242,9 +244,45 @@ static void end_answered(struct weir_redis_split *split, uint64_t now_us)
 
 /* giving back */
 
+static void look_on(struct weir_redis_split *split);
+
+/* Whether what was given back last is what the looks have waited for. Under the mutex. */
+static bool may_look_now(struct weir_redis_split *split)
+{
+    bool may = split->looks_then && split->backs_left == 0;
+    split->looks_then = split->looks_then && !may;
+    return may;
+}
+
 static void on_given_back(struct weir_check *back)
 {
-    release(back->owner);
+    struct weir_redis_split *split = back->owner;
+    pthread_mutex_lock(&split->splits->mutex);
+    split->backs_left--;
+    bool looks = may_look_now(split);
+    pthread_mutex_unlock(&split->splits->mutex);
+    if (looks)
+        look_on(split);
+    release(split);
+}
+
+/* Redis may have to ask for a script first, so a look that is sent after may still come before. */
+static void look_when_given_back(struct weir_redis_split *split)
+{
+    pthread_mutex_lock(&split->splits->mutex);
+    split->looks_then = true;
+    bool looks = may_look_now(split);
+    pthread_mutex_unlock(&split->splits->mutex);
+    if (looks)
+        look_on(split);
+}
+
+static void hold_for_back(struct weir_redis_split *split)
+{
+    pthread_mutex_lock(&split->splits->mutex);
+    split->holders++;
+    split->backs_left++;
+    pthread_mutex_unlock(&split->splits->mutex);
 }
 
 static void give_back(struct part *part, uint64_t deadline_us)
@@ -269,7 +307,7 @@ static void give_back(struct part *part, uint64_t deadline_us)
                                       .done = on_given_back,
                                       .owner = split };
     const struct weir_redis_splits_inner *inner = &split->splits->inner;
-    hold(split);
+    hold_for_back(split);
     inner->submit(inner->self, &part->back, deadline_us);
 }
 
@@ -416,7 +454,7 @@ static void on_spent_after_all(struct part *part)
     if (all_allowed(part)) {
         part->would_pass = true;
         give_back(part, split->deadline_us);
-        ask_to_look(part);
+        look_when_given_back(split);
         return;
     }
     part->is_known = true;
@@ -456,8 +494,7 @@ static uint64_t earliest_us(const struct weir_redis_split *split)
     return now_us;
 }
 
-/* With the same deadline as the looks, what is given back goes ahead of them; so that it surely goes,
- * there must be some time left. */
+/* What is given back before the looks has no more time than they have: there must be some left. */
 static bool has_time_to_look(const struct weir_redis_split *split)
 {
     return weir_monotonic_us() + split->splits->inner.timeout_us / 4 <= split->deadline_us;
@@ -473,10 +510,10 @@ static void on_refused(struct weir_redis_split *split)
         end_refused(split);
         return;
     }
-    give_all_back(split, split->deadline_us);
     split->phase = LOOKING;
     split->at = 0;
-    look_on(split);
+    give_all_back(split, split->deadline_us);
+    look_when_given_back(split);
 }
 
 static void on_part_spent(struct part *part)
@@ -587,8 +624,15 @@ void weir_redis_split_submit(struct weir_redis_splits *splits, struct weir_check
 static void cancel(struct weir_redis_split *split)
 {
     struct weir_redis_splits *splits = split->splits;
+    bool would_look = split->looks_then;
     split->is_cancelled = true;
+    split->looks_then = false;
     split->holders++;
+    if (would_look) {
+        pthread_mutex_unlock(&splits->mutex);
+        fail(split, WEIR_STORE_CANCELLED, "cancelled");
+        pthread_mutex_lock(&splits->mutex);
+    }
     for (size_t i = 0; i < split->part_count; i++) {
         if (!must_be_cancelled(&split->parts[i]))
             continue;

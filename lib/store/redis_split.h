@@ -17,8 +17,7 @@
 struct weir_redis_splits_inner {
     void *self;
     uint64_t timeout_us;
-    /* As of weir_store_type; a part is done by that time (of weir_monotonic_us()), and of two parts
-     * for one slot and with one deadline the one that came first is carried out first. */
+    /* As of weir_store_type; a part is done by that time (of weir_monotonic_us()). */
     void (*submit)(void *self, struct weir_check *check, uint64_t deadline_us);
     void (*cancel)(void *self, struct weir_check *check);
     /* Whether a check with keys in this slot may be answered; false: it would only fail. */
@@ -52,7 +51,7 @@ bool weir_redis_is_split(const struct weir_check *check);
  *
  * A spending that is let through answers with the earliest of its parts' times, and tells in
  * `after_us` which is the time of each limit. One
- * that is refused has given back what it took, in the same connection in which it then looks at what
+ * that is refused has given back what it took, and then looks at what
  * the others hold; where these cannot be asked any more, or there is little time left, the refusal
  * stands, and their numbers are 0.
  * One that fails in the middle gives back what it surely took.

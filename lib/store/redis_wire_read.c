@@ -35,13 +35,27 @@ static const char *behind_script(const char *text)
     return text;
 }
 
+/* Redis from 7 on puts them behind it: "OOM command …. script: 6b1b…, on @user_script:52." */
+static size_t length_before_script(const char *text)
+{
+    static const char mark[] = " script: ";
+    for (const char *found = text; (found = strstr(found, mark)) != NULL; found++) {
+        const char *hash = found + sizeof mark - 1;
+        size_t hash_length = strspn(hash, "0123456789abcdef");
+        if (hash_length == WEIR_REDIS_HASH_CHARS && strncmp(hash + hash_length, ", on ", 5) == 0)
+            return (size_t)(found - text);
+    }
+    return strlen(text);
+}
+
 void weir_redis_read_error(const struct redisReply *reply, char *why, size_t size)
 {
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR || reply->str == NULL) {
         snprintf(why, size, "Redis sent what is no answer");
         return;
     }
-    snprintf(why, size, "%s", behind_script(reply->str));
+    const char *text = behind_script(reply->str);
+    snprintf(why, size, "%.*s", (int)length_before_script(text), text);
     for (char *at = why; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7F)
             *at = '?';

@@ -164,6 +164,13 @@ static bool answers(struct weir_store *store)
     return true;
 }
 
+static bool is_answering(struct weir_store *store)
+{
+    struct weir_store_state how;
+    weir_store_state(store, &how);
+    return how.answering;
+}
+
 /* A store that has answered already for every shard. */
 static struct weir_store *open_answering(uint32_t timeout_ms)
 {
@@ -431,8 +438,7 @@ static void goes_on_while_a_node_is_killed_and_replaced(void **state)
     assert_in_range(time_until_answered(store, &spend), 0, 2 * SECOND);
     assert_int_equal(left_of(store, &spend), 993);
     wait_until(answers(store));
-    weir_store_state(store, &how);
-    assert_true(how.answering);
+    wait_until(is_answering(store));
     for (size_t i = 0; i < 2; i++) {
         end_load(&others[i]);
         assert_int_equal(failures_of(&others[i]), 0);
@@ -468,6 +474,26 @@ static void goes_on_while_a_node_is_silent_and_replaced(void **state)
     /* The old one is back, and is nobody's master. */
     wait_until(result_of(store, &spend) == WEIR_STORE_ANSWERED);
     weir_store_free(store);
+}
+
+/* Checks have waited for a connection that never stood, and have ended there. */
+static void forgets_a_node_that_was_silent_from_the_start(void **state)
+{
+    (void)state;
+    struct weir_spend spend = spend_in(0, "start", 1000);
+    size_t old = master_of(&spend);
+    redis_cluster_freeze(&cluster, old);
+    char url[60];
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u",
+             cluster.nodes[redis_cluster_master_of(&cluster, first_slot_of(1))].port);
+    struct weir_store *store = open_at(url, SHORT_MS);
+    wait_until(result_of(store, &spend) == WEIR_STORE_UNAVAILABLE);
+    redis_cluster_wait_for_other(&cluster, slot_of(&spend), old);
+    time_until_answered(store, &spend);
+    wait_until(is_answering(store));
+    assert_int_equal(lines_with("has taken over from "), 1);
+    weir_store_free(store);
+    redis_cluster_heal(&cluster);
 }
 
 /* Redis holds clients up for a moment, and hands over all it has. */
@@ -516,8 +542,7 @@ static void comes_back_when_the_whole_cluster_does(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_in_range(time_until_answered(store, &spends[i]), 0, 2 * SECOND);
     wait_until(answers(store));
-    weir_store_state(store, &how);
-    assert_true(how.answering);
+    wait_until(is_answering(store));
     weir_store_free(store);
 }
 
@@ -614,6 +639,7 @@ static void says_that_a_node_is_no_plain_server(void **state)
         assert_non_null(strstr(check.why, "redis+cluster://"));
     }
     assert_true(errors >= 2);
+    assert_int_equal(lines_with("is a node of a cluster, and refuses the keys"), 1);
     weir_store_free(store);
 }
 
@@ -866,6 +892,7 @@ int main(void)
         FAULT(loses_nothing_when_a_replica_takes_over_as_planned),
         FAULT(goes_on_while_a_node_is_killed_and_replaced),
         FAULT(goes_on_while_a_node_is_silent_and_replaced),
+        FAULT(forgets_a_node_that_was_silent_from_the_start),
         FAULT(comes_back_when_the_whole_cluster_does),
         FAULT(starts_while_the_cluster_is_down),
     };

@@ -2,9 +2,11 @@
 #include "contract.h"
 
 #include <arpa/inet.h>
+#include <glob.h>
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -475,6 +477,72 @@ static void passes_on_what_redis_says(void **state)
     weir_store_free(store);
 }
 
+static struct weir_store_state state_of(struct weir_store *store)
+{
+    struct weir_store_state how;
+    weir_store_state(store, &how);
+    return how;
+}
+
+/* Asks again and again, until the state is as wanted. */
+static void spend_until(struct weir_store *store, const struct weir_spend *spend, bool fails)
+{
+    uint64_t start_us = weir_monotonic_us();
+    while ((state_of(store).why[0] != '\0') != fails) {
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        result_of(store, spend);
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+}
+
+#define OOM "OOM command not allowed when used memory > 'maxmemory'."
+
+static void says_once_that_a_server_does_not_count(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_spend spend = contract_gcra("full", 100000, HOUR, 0);
+    struct weir_spend used_up = contract_gcra("used-up", 1, HOUR, 0);
+    assert_true(contract_spend(store, &used_up).allowed);
+    forget_lines();
+    redis_server_do(&server, "CONFIG SET maxmemory 1");
+    assert_string_equal(asked(store, &spend).why, OOM);
+    assert_int_equal(line_count(), 0);
+    spend_until(store, &spend, true);
+    for (int n = 0; n < 20; n++) {
+        assert_int_equal(result_of(store, &spend), WEIR_STORE_ERROR);
+        assert_false(contract_spend(store, &used_up).allowed); /* which takes no memory */
+    }
+    struct weir_store_state how = state_of(store);
+    assert_true(how.answering);
+    assert_int_equal(how.breaker, WEIR_BREAKER_CLOSED);
+    assert_string_equal(how.why, OOM);
+    assert_int_equal(lines_with(" does not count (" OOM "): give it more memory (maxmemory); "
+                                "policies' on_store_failure applies."),
+                     1);
+    assert_int_equal(line_count(), 1);
+
+    redis_server_do(&server, "CONFIG SET maxmemory 0");
+    spend_until(store, &spend, false);
+    assert_int_equal(lines_with(" counts again after "), 1);
+    assert_int_equal(line_count(), 2);
+    weir_store_free(store);
+}
+
+static void takes_refusals_for_no_trouble(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_spend used_up = contract_gcra("well-used", 1, HOUR, 0);
+    assert_true(contract_spend(store, &used_up).allowed);
+    forget_lines();
+    for (uint64_t start_us = weir_monotonic_us(); weir_monotonic_us() - start_us < 3 * SECOND / 2;)
+        assert_false(contract_spend(store, &used_up).allowed);
+    assert_string_equal(state_of(store).why, "");
+    assert_int_equal(line_count(), 0);
+    weir_store_free(store);
+}
+
 static void leaves_a_server_that_was_demoted(void **state)
 {
     (void)state;
@@ -795,6 +863,41 @@ static void gives_back_an_expiry_that_was_taken_away(void **state)
     weir_store_free(store);
 }
 
+static uint64_t now_of_system(void)
+{
+    const struct weir_clock system = weir_clock_or_system(NULL);
+    return weir_clock_now_us(&system);
+}
+
+/* An expiry that nothing can have set says nothing: such a key has lost its own, or had none. */
+static void puts_right_an_expiry_that_cannot_be(void **state)
+{
+    (void)state;
+    static const double aheads[] = { 12 * 3600e6, 1e15, 4e15, (double)INFINITY, (double)NAN };
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    const struct weir_spend *spends = spends_of_all("impossible");
+    for (size_t i = 0; i < 7; i++)
+        for (size_t n = 0; n < COUNT_OF(aheads); n++) {
+            struct weir_spend spend = spends[i];
+            redis_server_do(&server, "DEL %s", spend.key);
+            assert_int_equal(contract_spend(store, &spend).remaining, 9);
+            double expiry = (double)now_of_system() + aheads[n];
+            redis_server_do(&server, "SETRANGE %s 0 %b", spend.key, &expiry, sizeof expiry);
+            redis_server_do(&server, "PERSIST %s", spend.key);
+            assert_int_equal(contract_spend(store, &spend).remaining, 8);
+            assert_in_range(ttl_ms(&spend), 1, 2 * 3600 * 1000 + 10);
+
+            /* Those who are refused see it too. */
+            spend.cost = 8;
+            assert_true(contract_spend(store, &spend).allowed);
+            redis_server_do(&server, "SETRANGE %s 0 %b", spend.key, &expiry, sizeof expiry);
+            redis_server_do(&server, "PERSIST %s", spend.key);
+            assert_false(contract_spend(store, &spend).allowed);
+            assert_in_range(ttl_ms(&spend), 1, 2 * 3600 * 1000 + 10);
+        }
+    weir_store_free(store);
+}
+
 /* limits that share a key */
 
 static struct weir_spend in_group(const char *group, const char *name, uint64_t limit)
@@ -823,6 +926,36 @@ static void spend_all(struct weir_store *store, struct weir_answer *answers,
         assert_true(plan.answers[i].allowed);
         answers[i] = plan.answers[i];
     }
+}
+
+static void puts_right_the_expiry_of_a_group(void **state)
+{
+    (void)state;
+    static const double aheads[] = { 12 * 3600e6, 1e15, 4e15, (double)INFINITY, (double)NAN };
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    struct weir_spend one = in_group("{far}", "one", 100), two = in_group("{far}", "two", 100);
+    const struct weir_spend *both[] = { &one, &two };
+    struct weir_answer answers[2];
+    for (size_t n = 0; n < COUNT_OF(aheads); n++) {
+        spend_all(store, answers, both, 2);
+        double expiry = (double)now_of_system() + aheads[n];
+        redis_server_do(&server, "SETRANGE contract-{far} 9 %b", &expiry, sizeof expiry);
+        redis_server_do(&server, "PERSIST contract-{far}");
+        spend_all(store, answers, both, 2);
+        assert_int_equal(answers[0].remaining, 98 - 2 * n);
+        assert_in_range(ttl_ms(&one), 1, 2 * 3600 * 1000 + 10);
+    }
+    /* Where a limit of somebody else's is kept along, it is for two years at most. */
+    for (size_t n = 0; n < COUNT_OF(aheads); n++) {
+        double expiry = (double)now_of_system() + aheads[n];
+        spend_all(store, answers, both, 1);
+        redis_server_do(&server, "SETRANGE contract-{far} 5 %b", &expiry, sizeof expiry);
+        redis_server_do(&server, "PERSIST contract-{far}");
+        for (int tries = 0; tries < 2000 && ttl_ms(&one) == -1; tries++)
+            spend_all(store, answers, both, 1);
+        assert_in_range(ttl_ms(&one), 1, 734 * 24 * 3600 * UINT64_C(1000));
+    }
+    weir_store_free(store);
 }
 
 static void finds_limits_that_come_go_and_change_places(void **state)
@@ -1217,8 +1350,10 @@ static void stop_impostor(struct impostor *impostor)
 static void sees_through_what_is_no_redis(void **state)
 {
     (void)state;
-    static char flood[200000] = "$500000000\r\n";
+    static char flood[200000] = "$500000000\r\n", shower[200000] = "*1000\r\n";
     memset(flood + strlen(flood), 'x', sizeof flood - strlen(flood) - 1);
+    for (size_t at = strlen(shower); at + 230 < sizeof shower; at = strlen(shower))
+        snprintf(shower + at, sizeof shower - at, "$200\r\n%0200d\r\n", 0);
     const struct {
         const char *what;
         const char *login;
@@ -1233,11 +1368,17 @@ static void sees_through_what_is_no_redis(void **state)
         { "an error that tells the password", ":open-sesame@",
           "-ERR unknown command 'AUTH', with args beginning with: 'open-sesame'\r\n",
           "(AUTH refused: ERR)" },
+        { "a Sentinel", "",
+          "-ERR unknown command 'SCRIPT', with args beginning with: 'LOAD' 'local call,' \r\n",
+          "(unknown command; if it is a Sentinel, use redis+sentinel://)" },
         { "a PONG that is none", "", HASH ":1\r\n", "PING refused: Redis sent what is no answer" },
         { "a reply too many", "", HASH "+PONG\r\n+PONG\r\n", "a reply that nobody asked for" },
         { "too deep a nest", "", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
           "not" },
         { "a text without end", "", flood, "a reply without end" },
+        { "texts without end", "", shower, "a reply without end" },
+        { "an array of millions", "", "*100000000\r\n", "not Redis's protocol" },
+        { "arrays that are many together", "", "*1000\r\n*1000\r\n", "not Redis's protocol" },
         { "silence", "", NULL, "no answer within 1 s" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -1254,6 +1395,22 @@ static void sees_through_what_is_no_redis(void **state)
         weir_store_free(store);
         stop_impostor(&impostor);
     }
+}
+
+/* However long a check may take. */
+static void gives_a_try_up_after_a_second(void **state)
+{
+    (void)state;
+    struct impostor impostor = { .says = HASH }; /* and nothing to PING */
+    start_impostor(&impostor);
+    char url[60];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
+    uint64_t start_us = weir_monotonic_us();
+    struct weir_store *store = open_store(url, PATIENT_MS);
+    wait_until_logged("it answers too slowly");
+    assert_in_range(weir_monotonic_us() - start_us, SECOND / 2, 3 * SECOND);
+    weir_store_free(store);
+    stop_impostor(&impostor);
 }
 
 /* What a single server should not say. */
@@ -1368,6 +1525,179 @@ static void lets_nobody_wait_long_for_a_silent_start(void **state)
     stop_impostor(&impostor);
 }
 
+/* an answer that lies unread */
+
+enum { LATE = 8, LATE_MS = 1000 };
+
+static struct {
+    int listener;
+    unsigned port;
+    _Atomic size_t replies; /* how many may be given; then it waits for more   */
+    _Atomic size_t given;
+    _Atomic size_t checks; /* that it has read                                 */
+    _Atomic size_t before; /* commands before the first of them                */
+    atomic_bool is_open;
+    struct weir_check held[LATE];
+    struct weir_answer held_answers[LATE];
+    _Atomic size_t ended;
+    _Atomic uint64_t sent_us;
+} slow;
+
+static size_t count_of(const char *heard, size_t length, const char *word)
+{
+    size_t count = 0;
+    for (const char *at = heard;
+         (at = memmem(at, length - (size_t)(at - heard), word, strlen(word))) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Greets, and then gives as many replies as it may, each an error. */
+static void *answer_slowly(void *self)
+{
+    (void)self;
+    static char heard[200000];
+    static const char error[] = "-ERR not now\r\n";
+    size_t length = 0;
+    int guest = accept(slow.listener, NULL, NULL);
+    for (bool is_open = false, is_greeted = false;;) {
+        ssize_t got = recv(guest, heard + length, sizeof heard - length, MSG_DONTWAIT);
+        if (got == 0)
+            break;
+        length += got > 0 ? (size_t)got : 0;
+        if (!is_greeted && length > 0)
+            is_greeted = write(guest, HASH, strlen(HASH)) > 0;
+        const char *ping = memmem(heard, length, "PING\r\n", 6);
+        if (!is_open && ping != NULL)
+            is_open = write(guest, "+PONG\r\n", 7) > 0;
+        if (!is_open)
+            continue;
+        const char *first = memmem(ping, length - (size_t)(ping - heard), "EVALSHA", 7);
+        size_t after = (size_t)(ping - heard) + 6;
+        size_t commands = commands_in(heard + after, length - after);
+        slow.checks = count_of(heard + after, length - after, "EVALSHA");
+        if (first != NULL)
+            slow.before = commands_in(heard + after, (size_t)(first - heard) - after) - 1;
+        for (; slow.given < slow.replies && slow.given < commands; slow.given++)
+            (void)!write(guest, error, strlen(error));
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    }
+    close(guest);
+    return NULL;
+}
+
+static void wait_for_number(const _Atomic size_t *number, size_t least)
+{
+    uint64_t start_us = weir_monotonic_us();
+    while (*number < least) {
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    }
+}
+
+/* The first one holds the store's thread up, until all others have been answered and their time is
+ * over. */
+static void on_held_done(struct weir_check *check)
+{
+    if (check == &slow.held[0]) {
+        slow.replies = slow.before + LATE;
+        wait_for_number(&slow.given, slow.before + LATE);
+        while (weir_monotonic_us() - slow.sent_us <= LATE_MS * UINT64_C(1000))
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    slow.ended++;
+}
+
+static void finds_no_answer_late_that_came_in_time(void **state)
+{
+    (void)state;
+    struct impostor impostor = { .says = NULL };
+    start_impostor(&impostor);
+    slow.listener = impostor.listener;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, answer_slowly, NULL), 0);
+    char url[60];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
+    struct weir_store *store = open_store(url, LATE_MS);
+    struct weir_store_state how = { .answering = false };
+    for (; how.breaker != WEIR_BREAKER_CLOSED || !how.answering; weir_store_state(store, &how))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+
+    struct weir_spend spend = contract_gcra("unread", 10, HOUR, 0);
+    for (size_t i = 0; i < LATE; i++) {
+        slow.held[i] = (struct weir_check){
+            .spends = &spend, .answers = &slow.held_answers[i], .count = 1, .done = on_held_done
+        };
+        store->type->submit(store->self, &slow.held[i]);
+    }
+    slow.sent_us = weir_monotonic_us();
+    wait_for_number(&slow.checks, LATE);
+    slow.replies = slow.before + 1;
+    wait_for_number(&slow.ended, LATE);
+    for (size_t i = 0; i < LATE; i++)
+        assert_int_equal(slow.held[i].result, WEIR_STORE_ERROR); /* and not TIMEOUT */
+    assert_int_equal(lines_with("5 timeouts"), 0);
+    weir_store_free(store);
+    pthread_join(thread, NULL);
+    stop_impostor(&impostor);
+}
+
+/* the store's thread */
+
+/* What stands in a line of /proc/self/task/…/status of the thread of that name; 0: no such thread. */
+static unsigned long long status_of(const char *thread, const char *line)
+{
+    unsigned long long value = 0;
+    glob_t tasks;
+    assert_int_equal(glob("/proc/self/task/*/status", 0, NULL, &tasks), 0);
+    for (size_t i = 0; i < tasks.gl_pathc; i++) {
+        char text[4096], name[40];
+        FILE *file = fopen(tasks.gl_pathv[i], "r");
+        size_t got = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+        text[got] = '\0';
+        if (file != NULL)
+            fclose(file);
+        const char *at = strstr(text, line);
+        if (at != NULL && sscanf(text, "Name: %39s", name) == 1 && strcmp(name, thread) == 0)
+            value = strtoull(at + strlen(line), NULL, 16);
+    }
+    globfree(&tasks);
+    return value;
+}
+
+static void leaves_signals_to_the_program_but_for_its_own_faults(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    unsigned long long blocked = status_of("weir-redis", "SigBlk:");
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    static const int others[] = { SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD, SIGALRM };
+    for (size_t i = 0; i < COUNT_OF(faults); i++)
+        assert_int_equal(blocked >> (faults[i] - 1) & 1, 0);
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        assert_int_equal(blocked >> (others[i] - 1) & 1, 1);
+    weir_store_free(store);
+}
+
+/* As "ulimit -s 128" does, and musl: a check with its script would overflow it. */
+static void runs_where_threads_have_a_small_stack(void **state)
+{
+    (void)state;
+    pthread_attr_t usual, small;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128 * 1024), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    struct weir_store *store = open_answering(server.url, PATIENT_MS);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    struct weir_spend spend = contract_gcra("stack", 10, HOUR, 0);
+    spend.algorithm = WEIR_SLIDING_LOG;
+    assert_int_equal(contract_spend(store, &spend).remaining, 9);
+    weir_store_free(store);
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&small);
+}
+
 /* several connections */
 
 /* Those on which checks have come. */
@@ -1442,6 +1772,8 @@ int main(void)
         FAULT(counts_once_when_the_script_is_forgotten),
         FAULT(starts_afresh_when_all_is_flushed),
         FAULT(passes_on_what_redis_says),
+        FAULT(says_once_that_a_server_does_not_count),
+        FAULT(takes_refusals_for_no_trouble),
         FAULT(leaves_a_server_that_was_demoted),
         FAULT(waits_out_a_full_house),
         FAULT(fails_where_it_may_not_read),
@@ -1453,6 +1785,8 @@ int main(void)
         FAULT(takes_impossible_states_for_new_keys),
         FAULT(repairs_keys_that_would_block_for_ever),
         FAULT(gives_back_an_expiry_that_was_taken_away),
+        FAULT(puts_right_an_expiry_that_cannot_be),
+        FAULT(puts_right_the_expiry_of_a_group),
         FAULT(finds_limits_that_come_go_and_change_places),
         FAULT(keeps_no_more_than_sixteen_sections_of_others),
         FAULT(takes_a_broken_group_for_a_new_key),
@@ -1464,9 +1798,13 @@ int main(void)
         FAULT(sends_a_script_once),
         FAULT(decides_more_kinds_of_plans_than_it_keeps),
         FAULT(sees_through_what_is_no_redis),
+        FAULT(gives_a_try_up_after_a_second),
         FAULT(makes_sense_of_answers_that_are_none),
         FAULT(holds_back_what_a_server_does_not_read),
         FAULT(lets_nobody_wait_long_for_a_silent_start),
+        FAULT(finds_no_answer_late_that_came_in_time),
+        FAULT(leaves_signals_to_the_program_but_for_its_own_faults),
+        FAULT(runs_where_threads_have_a_small_stack),
         FAULT(says_once_what_all_connections_meet),
     };
     redis_server_prepare(&server);

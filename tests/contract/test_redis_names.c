@@ -5,12 +5,14 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "redis_server.h"
+#include "sentinel_by_hand.h"
 #include "store/redis_resolve.h"
 #include "store/store.h"
 
@@ -21,7 +23,7 @@
 
 static struct redis_server server;
 
-/* the name server: what it says of "redis.test" */
+/* the name server: what it says of "redis.test", and of "any.redis.test" */
 
 static struct {
     pthread_mutex_t mutex;
@@ -68,7 +70,8 @@ static int look_up_here(const char *service, const struct addrinfo *wanted, stru
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *wanted,
                 struct addrinfo **found)
 {
-    bool is_ours = name != NULL && strcmp(name, "redis.test") == 0;
+    const char *ours = name == NULL ? NULL : strstr(name, "redis.test");
+    bool is_ours = ours != NULL && strcmp(ours, "redis.test") == 0;
     bool wants_literals = wanted != NULL && (wanted->ai_flags & AI_NUMERICHOST) != 0;
     return is_ours && !wants_literals ? look_up_here(service, wanted, found)
                                       : look_up_in_system(name, service, wanted, found);
@@ -132,6 +135,26 @@ static void wait_for_state(struct weir_store *store, bool answering, const char 
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         weir_store_state(store, &state);
     } while (state.answering != answering || strstr(state.why, why) == NULL);
+}
+
+static void wait_for_server(struct weir_store *store, const char *host)
+{
+    struct weir_store_state state;
+    uint64_t start_us = weir_monotonic_us();
+    do {
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        weir_store_state(store, &state);
+    } while (strstr(state.server, host) == NULL);
+}
+
+static void publish_master(struct sentinel_by_hand *sentinel, const char *host)
+{
+    char text[100], resp[200];
+    snprintf(text, sizeof text, "mymaster 127.0.0.1 1 %s %u", host, server.port);
+    snprintf(resp, sizeof resp, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%zu\r\n%s\r\n",
+             strlen(text), text);
+    sentinel_by_hand_publish(sentinel, resp);
 }
 
 /* several addresses */
@@ -221,6 +244,113 @@ static void does_not_wait_for_a_lookup_when_it_is_freed(void **state)
     wait_for_lookups_under_way(0);
 }
 
+/* how many */
+
+static struct weir_redis_lookup *start_lookup(struct weir_redis_resolver *resolver, unsigned number,
+                                              int wake_fd, const char **why)
+{
+    char host[40];
+    snprintf(host, sizeof host, "n%u.redis.test", number);
+    return weir_redis_lookup_start(resolver, host, wake_fd, why);
+}
+
+static void take_when_it_ends(struct weir_redis_resolver *resolver,
+                              struct weir_redis_lookup *lookup)
+{
+    struct weir_redis_addresses addresses = { .count = 0 };
+    char why[100];
+    uint64_t start_us = weir_monotonic_us();
+    while (!weir_redis_lookup_take(resolver, lookup, &addresses, why, sizeof why)) {
+        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    assert_int_equal(addresses.count, 1);
+    assert_string_equal(addresses.at[0], "127.0.0.1");
+}
+
+/* Nobody can end a lookup, so those that are left count too, and are taken up again. */
+static void looks_up_no_more_than_so_many_names_at_once(void **state)
+{
+    (void)state;
+    struct weir_redis_resolver resolver = { .lookups = { NULL } };
+    struct weir_redis_lookup *started[WEIR_REDIS_LOOKUPS_MAX];
+    const char *why = "";
+    int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    unsigned before = lookups();
+    set_names("127.0.0.1", NULL, 0, true);
+    for (unsigned i = 0; i < WEIR_REDIS_LOOKUPS_MAX; i++) {
+        started[i] = start_lookup(&resolver, i, wake_fd, &why);
+        assert_non_null(started[i]);
+        weir_redis_lookup_leave(started[i]);
+    }
+    assert_null(start_lookup(&resolver, 99, wake_fd, &why));
+    assert_string_equal(why, "its name cannot be resolved: too many are being looked up");
+    assert_ptr_equal(start_lookup(&resolver, 5, wake_fd, &why), started[5]);
+    assert_null(start_lookup(&resolver, 5, wake_fd, &why)); /* that one has somebody now */
+    wait_for_lookups_under_way(WEIR_REDIS_LOOKUPS_MAX);
+    assert_int_equal(lookups() - before, WEIR_REDIS_LOOKUPS_MAX);
+
+    set_names("127.0.0.1", NULL, 0, false);
+    take_when_it_ends(&resolver, started[5]);
+    struct weir_redis_lookup *other = start_lookup(&resolver, 99, wake_fd, &why);
+    assert_non_null(other);
+    take_when_it_ends(&resolver, other);
+    weir_redis_resolver_finish(&resolver);
+    wait_for_lookups_under_way(0);
+    close(wake_fd);
+}
+
+/* The links to Sentinels are made anew for each round of questions. */
+static void looks_up_each_sentinel_once_while_the_name_server_is_silent(void **state)
+{
+    (void)state;
+    unsigned before = lookups();
+    set_names("127.0.0.1", NULL, 0, true);
+    struct weir_store *store = NULL;
+    assert_int_equal(weir_store_open("redis+sentinel://a.redis.test,b.redis.test/mymaster",
+                                     WEIR_STORE_OPTIONS(.timeout_ms = 20), &store, NULL),
+                     WEIR_OK);
+    struct weir_store_state how = { .down_us = 0 };
+    while (how.down_us < 3 * SECOND) { /* rounds of one second and a pause */
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        weir_store_state(store, &how);
+    }
+    assert_int_equal(lookups() - before, 2);
+    weir_store_free(store);
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_lookups_under_way(0);
+}
+
+/* Each is at a name that was never asked for before. */
+static void bounds_lookups_however_often_the_master_moves(void **state)
+{
+    (void)state;
+    enum { MOVES = 40 };
+    unsigned before = lookups();
+    struct sentinel_by_hand *sentinel = sentinel_by_hand_new();
+    sentinel_by_hand_name(sentinel, server.port);
+    char url[100];
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%u/mymaster",
+             sentinel_by_hand_port(sentinel));
+    struct weir_store *store = NULL;
+    assert_int_equal(
+        weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS), &store, NULL), WEIR_OK);
+    assert_true(answers(store));
+    set_names("127.0.0.1", NULL, 0, true);
+    for (unsigned i = 0; i < MOVES; i++) {
+        char host[40];
+        snprintf(host, sizeof host, "m%u.redis.test", i);
+        publish_master(sentinel, host);
+        wait_for_server(store, host);
+    }
+    assert_in_range(lookups() - before, 1, WEIR_REDIS_LOOKUPS_MAX);
+    wait_for_state(store, false, "too many are being looked up");
+    weir_store_free(store);
+    sentinel_by_hand_free(sentinel);
+    set_names("127.0.0.1", NULL, 0, false);
+    wait_for_lookups_under_way(0);
+}
+
 static void keeps_addresses_while_the_name_server_is_in_trouble(void **state)
 {
     (void)state;
@@ -285,6 +415,9 @@ int main(void)
         cmocka_unit_test(says_why_a_name_has_no_address),
         cmocka_unit_test(does_without_a_lookup_that_hangs),
         cmocka_unit_test(does_not_wait_for_a_lookup_when_it_is_freed),
+        cmocka_unit_test(looks_up_no_more_than_so_many_names_at_once),
+        cmocka_unit_test(looks_up_each_sentinel_once_while_the_name_server_is_silent),
+        cmocka_unit_test(bounds_lookups_however_often_the_master_moves),
         cmocka_unit_test(keeps_addresses_while_the_name_server_is_in_trouble),
         cmocka_unit_test(takes_literals_for_what_they_are),
     };

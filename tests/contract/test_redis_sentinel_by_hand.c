@@ -268,6 +268,27 @@ static void switches_at_a_word_and_loses_no_check(void **state)
     assert_int_equal(counted_by(&servers[1], &spend), 10);
 }
 
+static void says_once_a_second_where_the_master_is(void **state)
+{
+    (void)state;
+    struct weir_store *store = open_answering();
+    char last[30];
+    snprintf(last, sizeof last, ":%u, says", servers[0].port);
+    uint64_t start_us = weir_monotonic_us();
+    for (unsigned n = 1; n <= 20; n++) {
+        sentinel_by_hand_switch(sentinels[0], servers[n % 2].port);
+        watched_wait_for_server(store, servers[n % 2].port);
+    }
+    size_t said = watched_lines(last);
+    if (weir_monotonic_us() - start_us < SECOND)
+        assert_int_equal(said, 0);
+    /* In the end the log says where it is. */
+    watched_wait_for_line(last);
+    size_t most = 2 + (size_t)((weir_monotonic_us() - start_us) / SECOND);
+    assert_in_range(watched_lines("is now at"), 2, most);
+    weir_store_free(store);
+}
+
 /* Checks that come while the way to the new master is being made wait for it. */
 static void holds_checks_while_it_connects(void **state)
 {
@@ -662,6 +683,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(begins_with_whoever_answered_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(says_that_a_redis_is_no_sentinel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(switches_at_a_word_and_loses_no_check, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(says_once_a_second_where_the_master_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(holds_checks_while_it_connects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sends_again_what_a_demoted_master_refused, set_up,
                                         tear_down),

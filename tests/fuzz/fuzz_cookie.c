@@ -40,6 +40,31 @@ static void check_made_up(const struct weir_account *account, struct weir_text o
     require(!finds(account, weir_buffer_text(&value), &device));
 }
 
+/* What is written into a reply again is a name and nothing else. */
+static void check_surplus(const struct weir_account *account, struct weir_text theirs)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    char many[16384];
+    struct weir_buffer value = weir_buffer_init(many, sizeof many);
+    struct weir_text names[4];
+    for (char last = 'a'; last <= 'h'; last++) {
+        weir_buffer_put_string(&value, "k_012345678");
+        weir_buffer_put_char(&value, last);
+        weir_buffer_put_string(&value, "=v;");
+    }
+    weir_buffer_put(&value, theirs);
+    const struct weir_line line = { WEIR_TEXT("Cookie"), weir_buffer_text(&value) };
+    const struct weir_facts facts = { .headers = &line, .header_count = 1 };
+    size_t count = weir_device_surplus(account, &facts, names, 4);
+    require(count <= 4);
+    for (size_t i = 0; i < count; i++) {
+        require(names[i].length == 12 && memcmp(names[i].at, "k_", 2) == 0);
+        for (size_t j = 0; j < names[i].length; j++)
+            require(names[i].at[j] != '\0' && strchr(allowed, names[i].at[j]) != NULL);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char memory[WEIR_COOKIE_BYTES], joined[8192];
@@ -50,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 3000)
         return 0;
     require(!finds(&account, theirs, &device));
+    check_surplus(&account, theirs);
 
     weir_device_new(&account, NOW, &device);
     weir_device_write(&account, &device, NOW, &cookie);

@@ -39,7 +39,6 @@ static void read_as_map(const redisReply *reply)
         check_place(&map.nodes[i]);
     for (size_t i = 0; i < WEIR_REDIS_SLOTS; i++)
         require(map.masters[i] == WEIR_CLUSTER_NOBODY || map.masters[i] < map.master_count);
-    require(weir_cluster_map_gap(&map) <= WEIR_REDIS_SLOTS);
 }
 
 static void read_as_redirect(const uint8_t *data, size_t size)

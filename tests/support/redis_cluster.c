@@ -362,14 +362,27 @@ void redis_cluster_move_keys(const struct redis_cluster *cluster, unsigned slot,
     } while (count > 0);
 }
 
-/* Who has not heard of one move, and makes the next, may come to believe in neither. */
-static void wait_until_all_agree(const struct redis_cluster *cluster, unsigned slot, const char *id)
+static unsigned long long epoch_of(const struct redis_cluster *cluster, size_t index,
+                                   const char *whom)
 {
-    char line[ID_CHARS + 16]; /* its own, not a replica's that names it */
-    snprintf(line, sizeof line, "%s 127.0.0.1:", id);
+    unsigned long long epoch = 0;
+    const char *line = info_line(cluster, index, "CLUSTER NODES", whom);
+    assert_int_equal(sscanf(line, "%*s %*s %*s %*s %*s %*s %llu", &epoch), 1);
+    return epoch;
+}
+
+/* Who has not heard of one move, and of its number, and makes the next, may give it a lower one: then
+ * each of the two nodes believes the other. */
+static void wait_until_all_agree(const struct redis_cluster *cluster, unsigned slot, size_t to)
+{
+    char id[ID_CHARS + 1], line[ID_CHARS + 16];
+    ask_id(cluster, to, id);
+    snprintf(line, sizeof line, "%s 127.0.0.1:", id); /* its own, not a replica's that names it */
+    unsigned long long epoch = epoch_of(cluster, to, line);
     time_t until_s = now_s() + WAIT_S;
     for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++)
-        while (runs(cluster, i) && !gives(cluster, i, line, slot)) {
+        while (runs(cluster, i)
+               && (!gives(cluster, i, line, slot) || epoch_of(cluster, i, line) != epoch)) {
             assert_true(now_s() < until_s);
             pause_a_moment();
         }
@@ -383,7 +396,7 @@ void redis_cluster_end_move(const struct redis_cluster *cluster, unsigned slot, 
     /* The new master first, or the slot would be nobody's for a moment. */
     redis_server_do(&cluster->nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, to_id);
     redis_server_do(&cluster->nodes[from], "CLUSTER SETSLOT %u NODE %s", slot, to_id);
-    wait_until_all_agree(cluster, slot, to_id);
+    wait_until_all_agree(cluster, slot, to);
 }
 
 /* counting */

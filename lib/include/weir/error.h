@@ -53,7 +53,13 @@
     X(WEIR_W_REDIS_COMMANDS, "redis-commands", "Redis forbids commands that counting needs.")      \
     X(WEIR_W_REDIS_KEYS, "redis-keys", "Redis forbids the keys in which limits are kept.")         \
     X(WEIR_W_REDIS_UNTOLD, "redis-untold", "Redis does not tell how it is set up.")                \
-    X(WEIR_W_ALLOWS_EVERYONE, "allows-everyone", "A list lets every address pass without limits.")
+    X(WEIR_W_ALLOWS_EVERYONE, "allows-everyone", "A list lets every address pass without limits.") \
+    X(WEIR_W_FIELD_UNREAD, "field-unread",                                                         \
+      "A wrapped handler asked for a field of a body that was not read.")                          \
+    X(WEIR_W_WEAK_SECRET, "weak-secret", "The secret is short enough to be found by trying.")      \
+    X(WEIR_W_SHARE_ROUNDED_UP, "share-rounded-up",                                                 \
+      "A limit is too small to be divided among the instances.")                                   \
+    X(WEIR_W_REDIS_CLUSTER, "redis-cluster", "Redis is a node of a cluster; the URL is not.")
 
 #define WEIR_CODE_ENUM(code, name, meaning) code,
 enum weir_code { WEIR_CODES(WEIR_CODE_ENUM) WEIR_CODE_COUNT };

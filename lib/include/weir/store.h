@@ -170,7 +170,8 @@ struct weir_store_state {
                                       * 1 to 10 s; 0 otherwise                               */
     uint64_t down_us;                /* not answering: since so long; 0 otherwise            */
     char server[96];                 /* whom it talks to, "127.0.0.1:6379"; "": nobody       */
-    char why[96];                    /* not answering: why, in a few words; "" otherwise     */
+    char why[96];                    /* not answering: why, in a few words. Answering: the error
+                                      * that checks get instead of what they ask for; "": none */
 };
 
 /* A kind of store. All functions may be called from any thread, several at once. */
@@ -205,7 +206,7 @@ struct weir_store;
 
 struct weir_store_options {
     size_t size;                    /* set by WEIR_STORE_OPTIONS                             */
-    uint32_t timeout_ms;            /* for one answer of a remote store; 0: 20               */
+    uint32_t timeout_ms;            /* for one answer of a remote store, to 60000; 0: 20     */
     uint64_t memory_bytes;          /* budget of a memory store; 0: 64 MiB                   */
     const struct weir_clock *clock; /* of a memory store; copied; NULL: the system's         */
     struct weir_log log;            /* copied                                                */

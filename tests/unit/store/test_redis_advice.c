@@ -145,6 +145,20 @@ static void knows_a_policy_that_drops_keys(void **state)
     assert_rows(rows, COUNT_OF(rows), weir_advice_read_eviction);
 }
 
+static void says_that_a_node_is_of_a_cluster(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        { "alone", "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", NULL },
+        { "a node", "# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n",
+          "is a node of a cluster, and refuses the keys that other nodes have: write "
+          "redis+cluster:// in the store's \"url\"." },
+        { "not told", "# Server\r\nredis_version:7.0.15\r\n", "?" },
+        { "no reply", NULL, "?" },
+    };
+    assert_rows(rows, COUNT_OF(rows), weir_advice_read_mode);
+}
+
 static enum weir_advice_finding read_untold_to_default(const struct redisReply *reply, char *text)
 {
     return weir_advice_read_untold(reply, "", text);
@@ -446,8 +460,8 @@ static void has_a_code_for_each(void **state)
 {
     (void)state;
     static const char *const names[WEIR_ADVICE_COUNT] = {
-        "redis-version",  "redis-replica",  "redis-eviction", "redis-clock",
-        "redis-commands", "redis-commands", "redis-keys",     "redis-untold",
+        "redis-version",  "redis-replica",  "redis-cluster", "redis-eviction", "redis-clock",
+        "redis-commands", "redis-commands", "redis-keys",    "redis-untold",
     };
     for (unsigned i = 0; i < WEIR_ADVICE_COUNT; i++)
         assert_string_equal(weir_code_name(weir_advice_code((enum weir_advice)i)), names[i]);
@@ -459,6 +473,7 @@ int main(void)
         cmocka_unit_test(knows_a_version_that_is_too_old),
         cmocka_unit_test(knows_a_replica),
         cmocka_unit_test(knows_a_policy_that_drops_keys),
+        cmocka_unit_test(says_that_a_node_is_of_a_cluster),
         cmocka_unit_test(says_when_it_may_not_look),
         cmocka_unit_test(knows_a_clock_that_is_off),
         cmocka_unit_test(tries_each_command_that_scripts_use),

@@ -40,11 +40,26 @@ static void opens_after_five_timeouts_in_a_row(void **state)
     (void)state;
     struct weir_breaker breaker = closed();
     for (int n = 0; n < 4; n++)
-        assert_false(weir_breaker_timed_out(&breaker));
+        assert_false(weir_breaker_timed_out(&breaker, 0, 0));
     weir_breaker_answered(&breaker);
     for (int n = 0; n < 4; n++)
-        assert_false(weir_breaker_timed_out(&breaker));
-    assert_true(weir_breaker_timed_out(&breaker));
+        assert_false(weir_breaker_timed_out(&breaker, 0, 0));
+    assert_true(weir_breaker_timed_out(&breaker, 0, 0));
+}
+
+/* Checks that were sent together are late together. */
+static void takes_no_busy_moment_for_an_outage(void **state)
+{
+    (void)state;
+    struct weir_breaker breaker = closed();
+    for (uint64_t n = 0; n < 50; n++)
+        assert_false(weir_breaker_timed_out(&breaker, 100 * MS + n, 20 * MS));
+    weir_breaker_answered(&breaker);
+    assert_false(weir_breaker_timed_out(&breaker, 200 * MS, 20 * MS));
+    assert_false(weir_breaker_timed_out(&breaker, 230 * MS, 20 * MS));
+    for (int n = 0; n < 2; n++)
+        assert_false(weir_breaker_timed_out(&breaker, 230 * MS, 20 * MS));
+    assert_true(weir_breaker_timed_out(&breaker, 230 * MS, 20 * MS));
 }
 
 static void stops_the_waiting_for_a_first_try_that_takes_long(void **state)
@@ -52,9 +67,9 @@ static void stops_the_waiting_for_a_first_try_that_takes_long(void **state)
     (void)state;
     struct weir_breaker breaker = made(1);
     for (int n = 0; n < 4; n++)
-        weir_breaker_timed_out(&breaker);
+        weir_breaker_timed_out(&breaker, 0, 0);
     assert_true(weir_breaker_lets_through(&breaker));
-    assert_true(weir_breaker_timed_out(&breaker));
+    assert_true(weir_breaker_timed_out(&breaker, 0, 0));
     assert_false(weir_breaker_lets_through(&breaker));
     assert_false(weir_breaker_is_due(&breaker, UINT64_MAX)); /* it still is under way */
     weir_breaker_succeeded(&breaker, 0);
@@ -165,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lets_checks_wait_for_the_first_try),
         cmocka_unit_test(opens_after_five_timeouts_in_a_row),
+        cmocka_unit_test(takes_no_busy_moment_for_an_outage),
         cmocka_unit_test(stops_the_waiting_for_a_first_try_that_takes_long),
         cmocka_unit_test(tries_at_once_after_a_connection_that_was_good),
         cmocka_unit_test(makes_pauses_after_connections_that_do_not_last),

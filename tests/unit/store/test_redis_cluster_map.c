@@ -37,6 +37,14 @@ static void assert_master(unsigned slot, const char *host, unsigned port)
     assert_int_equal(node->port, port);
 }
 
+static size_t unserved(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < WEIR_REDIS_SLOTS; i++)
+        count += map.masters[i] == WEIR_CLUSTER_NOBODY;
+    return count;
+}
+
 #define NODE(host, port) "*3\r\n" host ":" port "\r\n$2\r\nid\r\n"
 #define H1               "$9\r\n192.0.2.1\r\n"
 #define H2               "$9\r\n192.0.2.2\r\n"
@@ -63,7 +71,7 @@ static void reads_who_serves_which_slot(void **state)
     assert_master(16382, "192.0.2.2", 7002);
     assert_master(16383, "192.0.2.1", 7001);
     assert_string_equal(map.nodes[2].host, "192.0.2.3");
-    assert_int_equal(weir_cluster_map_gap(&map), 0);
+    assert_int_equal(unserved(), 0);
 }
 
 static void knows_slots_that_nobody_serves(void **state)
@@ -74,11 +82,11 @@ static void knows_slots_that_nobody_serves(void **state)
     assert_int_equal(map.masters[4], WEIR_CLUSTER_NOBODY);
     assert_master(5, "192.0.2.1", 7001);
     assert_int_equal(map.masters[16001], WEIR_CLUSTER_NOBODY);
-    assert_int_equal(weir_cluster_map_gap(&map), 5 + 383);
+    assert_int_equal(unserved(), 5 + 383);
 
     assert_true(read_map("*0\r\n", why));
     assert_int_equal(map.node_count, 0);
-    assert_int_equal(weir_cluster_map_gap(&map), WEIR_REDIS_SLOTS);
+    assert_int_equal(unserved(), WEIR_REDIS_SLOTS);
 }
 
 static void finds_a_host_that_is_not_told(void **state)
@@ -198,6 +206,27 @@ static void has_room_for_many_masters(void **state)
     freeReplyObject(reply);
 }
 
+/* Each slot a range of its own, in turn at one of 199 masters with a replica each. */
+static void reads_a_map_that_is_scattered(void **state)
+{
+    (void)state;
+    char *resp, why[96];
+    size_t size;
+    FILE *out = open_memstream(&resp, &size);
+    assert_non_null(out);
+    fprintf(out, "*%d\r\n", WEIR_REDIS_SLOTS);
+    for (unsigned slot = 0; slot < WEIR_REDIS_SLOTS; slot++)
+        fprintf(out, "*4\r\n:%u\r\n:%u\r\n*2\r\n" H1 ":%u\r\n*2\r\n" H2 ":%u\r\n", slot, slot,
+                7000 + slot % 199, 7000 + slot % 199);
+    fclose(out);
+    assert_true(read_map(resp, why));
+    free(resp);
+    assert_int_equal(map.master_count, 199);
+    assert_int_equal(map.node_count, WEIR_CLUSTER_NODES_MAX);
+    for (unsigned slot = 0; slot < WEIR_REDIS_SLOTS; slot++)
+        assert_master(slot, "192.0.2.1", 7000 + slot % 199);
+}
+
 static void reads_redirections(void **state)
 {
     (void)state;
@@ -269,6 +298,7 @@ int main(void)
         cmocka_unit_test(finds_a_host_that_is_not_told),
         cmocka_unit_test(refuses_what_is_no_map),
         cmocka_unit_test(has_room_for_many_masters),
+        cmocka_unit_test(reads_a_map_that_is_scattered),
         cmocka_unit_test(reads_redirections),
         cmocka_unit_test(refuses_what_is_no_redirection),
     };

@@ -1,5 +1,7 @@
 #include "test.h"
 
+#include <time.h>
+
 #include "store/redis_pending.h"
 
 static struct weir_pending pending;
@@ -198,6 +200,111 @@ static void keeps_deadlines_in_order_whatever_comes(void **state)
         assert_null(late(deadlines[order[i]] - 1));
         assert_ptr_equal(late(deadlines[order[i]]), &checks[order[i]]);
     }
+}
+
+static uint64_t deadline_of(const struct weir_check *check)
+{
+    return (uint64_t)(uintptr_t)check->store[WEIR_CHECK_DEADLINE];
+}
+
+/* Whoever cancels a check may free it at once. */
+static void cancel_and_forget(struct weir_check *check)
+{
+    if (check == NULL)
+        return;
+    assert_true(weir_pending_cancel(&pending, check, true));
+    memset(check, 0xa5, sizeof *check);
+}
+
+/* Checks of any deadline that come, are put back, and end out of turn. */
+static void keeps_deadlines_in_order_whatever_is_put_back(void **state)
+{
+    (void)state;
+    enum { COUNT = 300 };
+    struct weir_check *many = calloc(COUNT, sizeof *many);
+    assert_non_null(many);
+    uint64_t chance = 12345;
+    struct weir_redis_command command;
+    for (size_t i = 0; i < COUNT; i++) {
+        chance = chance * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        weir_pending_enter(&pending, &many[i], 1000 + (chance >> 33) % 100);
+        assert_ptr_equal(put_next(&under_way), &many[i]);
+        if ((chance >> 40) % 4 == 0)
+            cancel_and_forget(pending.first);
+        if ((chance >> 42) % 2 == 0 && weir_pending_take_replied(&pending, &under_way, &command)
+            && command.check != NULL) {
+            if ((chance >> 50) % 2 == 0)
+                cancel_and_forget(pending.behind);
+            weir_pending_put_back(&pending, command.check);
+            assert_true(weir_pending_put(&pending, &under_way, &command));
+        }
+    }
+    assert_in_range(pending.count, 50, COUNT);
+    uint64_t before_us = 0;
+    for (const struct weir_check *check; (check = late(2000)) != NULL;) {
+        assert_true(deadline_of(check) >= before_us);
+        before_us = deadline_of(check);
+    }
+    assert_int_equal(pending.count, 0);
+    free(many);
+}
+
+static uint64_t processor_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Thousands wait at a link that hangs, older than those of another link, and younger ones come. A
+ * search through all of them would take a hundred times as long as is allowed here. */
+static void finds_the_place_of_what_is_put_back_among_many(void **state)
+{
+    (void)state;
+    enum { OLDER = 25000, COUNT = 4000, YOUNGER = 25000, ALL = OLDER + COUNT + YOUNGER };
+    struct weir_check *many = calloc(ALL, sizeof *many), *parts = calloc(COUNT, sizeof *parts);
+    assert_non_null(many);
+    assert_non_null(parts);
+    for (size_t i = 0; i < ALL; i++) {
+        weir_pending_enter(&pending, &many[i], 1000 + i);
+        put_next(i < OLDER || i >= OLDER + COUNT ? &waiting : &under_way);
+    }
+    uint64_t start_us = processor_us();
+    for (size_t i = 0; i < COUNT; i++) {
+        struct weir_redis_command command;
+        assert_true(weir_pending_take_replied(&pending, &under_way, &command));
+        weir_pending_put_back(&pending, command.check);
+        assert_true(weir_pending_put(&pending, &under_way, &command));
+        /* The second part of a plan has the first one's deadline. */
+        weir_pending_enter(&pending, &parts[i], deadline_of(command.check));
+    }
+    assert_in_range(processor_us() - start_us, 0, 300000);
+    assert_int_equal(pending.count, ALL + COUNT);
+    free(many);
+    free(parts);
+}
+
+static void tells_whether_any_is_late(void **state)
+{
+    (void)state;
+    assert_false(weir_pending_is_late(&pending, 1000));
+    enter(2);
+    assert_false(weir_pending_is_late(&pending, 99));
+    assert_true(weir_pending_is_late(&pending, 100));
+    assert_int_equal(pending.count, 2);
+}
+
+/* Whoever cancels a check waits for `done`, whatever else its thread does before. */
+static void keeps_hold_of_a_check_while_it_is_told_of_others(void **state)
+{
+    (void)state;
+    enter(1);
+    send_all(1);
+    assert_ptr_equal(replied(), &checks[0]);
+    weir_pending_accept(&pending, false);
+    assert_false(weir_pending_is_late(&pending, 50));
+    weir_pending_forget(&pending, &waiting);
+    assert_ptr_equal(pending.held, &checks[0]);
 }
 
 static void says_over_which_link_a_late_check_went(void **state)
@@ -450,6 +557,10 @@ int main(void)
         CASE(sends_again_with_the_old_deadline),
         CASE(hands_out_anew_what_was_put_back),
         CASE(keeps_deadlines_in_order_whatever_comes),
+        CASE(keeps_deadlines_in_order_whatever_is_put_back),
+        CASE(finds_the_place_of_what_is_put_back_among_many),
+        CASE(tells_whether_any_is_late),
+        CASE(keeps_hold_of_a_check_while_it_is_told_of_others),
         CASE(says_over_which_link_a_late_check_went),
         CASE(writes_what_waits_in_order),
         CASE(ends_a_row_without_its_questions),

@@ -373,6 +373,35 @@ static void gives_back_before_it_looks(void **state)
     assert_asked(5, WEIR_SPEND, "{a}", 0);
 }
 
+/* Redis may not know the script of the one, and know that of the other. */
+static void looks_only_when_all_is_given_back(void **state)
+{
+    (void)state;
+    struct asked asked = three(0, 9, 9);
+    cluster.holds_at = 5;
+    submit(&asked, 3);
+    assert_int_equal(cluster.count, 5);
+    assert_asked(4, WEIR_SETTLE, "{b}", 0);
+    assert_asked(5, WEIR_SETTLE, "{c}", 0);
+    assert_int_equal(asked.done, 0);
+    carry_out(cluster.held);
+    assert_done(&asked, WEIR_STORE_ANSWERED);
+    assert_int_equal(asked.answers[2].remaining, 9);
+}
+
+static void ends_what_is_cancelled_while_it_gives_back(void **state)
+{
+    (void)state;
+    struct asked asked = three(0, 9, 9);
+    cluster.holds_at = 5;
+    submit(&asked, 3);
+    assert_true(weir_redis_split_cancel(&cluster.splits, &asked.check));
+    assert_done(&asked, WEIR_STORE_CANCELLED);
+    carry_out(cluster.held);
+    assert_int_equal(cluster.count, 5);
+    assert_int_equal(left_of(&asked.spends[2]), 9);
+}
+
 /* Only a spending tells the wait. */
 static void says_the_wait_of_each_limit_that_refuses(void **state)
 {
@@ -831,6 +860,8 @@ int main(void)
         CASE(tells_when_each_limit_was_decided),
         CASE(gives_back_what_it_took_when_a_limit_refuses),
         CASE(gives_back_before_it_looks),
+        CASE(looks_only_when_all_is_given_back),
+        CASE(ends_what_is_cancelled_while_it_gives_back),
         CASE(says_the_wait_of_each_limit_that_refuses),
         CASE(says_that_a_later_cost_is_impossible),
         CASE(gives_back_what_passes_after_all),

@@ -37,9 +37,51 @@ static void says_each_reason_once(void **state)
 {
     (void)state;
     assert_true(weir_voice_down(&voice, 7, "LOADING", 1 * SECOND));
-    assert_false(weir_voice_reason(&voice, 7, "LOADING"));
-    assert_true(weir_voice_reason(&voice, 7, "NOAUTH"));
-    assert_false(weir_voice_reason(&voice, 7, "NOAUTH"));
+    assert_false(weir_voice_reason(&voice, 7, "LOADING", 1 * SECOND));
+    assert_true(weir_voice_reason(&voice, 7, "NOAUTH", 1 * SECOND));
+    assert_false(weir_voice_reason(&voice, 7, "NOAUTH", 5 * SECOND));
+    assert_false(weir_voice_reason(&voice, 7, "LOADING", 5 * SECOND)); /* they take turns */
+    assert_false(weir_voice_reason(&voice, 9, "LOADING", 5 * SECOND)); /* that is not down */
+
+    uint64_t after_us;
+    weir_voice_up(&voice, 7, true, 6 * SECOND, &after_us);
+    assert_true(weir_voice_down(&voice, 7, "NOAUTH", 7 * SECOND));
+    assert_true(weir_voice_reason(&voice, 7, "LOADING", 7 * SECOND));
+}
+
+static void says_no_more_than_one_reason_a_second(void **state)
+{
+    (void)state;
+    char why[20];
+    size_t said = 0;
+    assert_true(weir_voice_down(&voice, 7, "refused", 1 * SECOND));
+    for (unsigned n = 0; n < 100; n++) { /* ten a second, each another one */
+        snprintf(why, sizeof why, "reason %u", n);
+        said += weir_voice_reason(&voice, 7, why, 1 * SECOND + n * SECOND / 10);
+    }
+    assert_int_equal(said, 10);
+    /* What was left out is said when its time has come. */
+    assert_true(weir_voice_reason(&voice, 7, "reason 99", 12 * SECOND));
+}
+
+static void says_once_for_all_links_that_a_server_does_not_count(void **state)
+{
+    (void)state;
+    uint64_t after_us = 0;
+    assert_true(weir_voice_failing(&voice, 7, true, "OOM", 1 * SECOND));
+    assert_false(weir_voice_failing(&voice, 7, true, "NOPERM", 3 * SECOND)); /* another link */
+    assert_true(weir_voice_failing(&voice, 7, false, "NOPERM", 3 * SECOND));
+    assert_false(weir_voice_failing(&voice, 7, false, "NOPERM", 9 * SECOND));
+    assert_false(weir_voice_counts(&voice, 7, 10 * SECOND, &after_us));
+    assert_true(weir_voice_counts(&voice, 7, 11 * SECOND, &after_us));
+    assert_int_equal(after_us, 10 * SECOND);
+    assert_false(weir_voice_counts(&voice, 7, 12 * SECOND, &after_us));
+    assert_false(weir_voice_counts(&voice, 8, 12 * SECOND, &after_us));
+
+    assert_true(weir_voice_failing(&voice, 7, true, "OOM", 13 * SECOND));
+    weir_voice_leave_failing(&voice, 7);
+    weir_voice_leave_failing(&voice, 7);
+    assert_true(weir_voice_failing(&voice, 7, true, "OOM", 14 * SECOND));
 }
 
 static void waits_before_it_says_again_that_a_server_answers(void **state)
@@ -106,6 +148,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(says_once_what_several_links_find),
         CASE(says_each_reason_once),
+        CASE(says_no_more_than_one_reason_a_second),
+        CASE(says_once_for_all_links_that_a_server_does_not_count),
         CASE(waits_before_it_says_again_that_a_server_answers),
         CASE(forgets_links_that_leave),
         CASE(has_room_for_those_that_are_down),

@@ -677,6 +677,11 @@ static void knows_errors_by_their_first_word(void **state)
           WEIR_REDIS_REFUSED, "attempt to index" },
         { "-OOM no. script: 6b1b, on @user_script:1.\r\n", WEIR_REDIS_REFUSED,
           "OOM no. script: 6b1b, on @user_script:1." },
+        { "-OOM no. script: 7a1d2c3b4e5f60718293a4b5c6d7e8f901234567, on @user_script:52.\r\n",
+          WEIR_REDIS_REFUSED, "OOM no." },
+        { "-READONLY You can't. script: 7a1d2c3b4e5f60718293a4b5c6d7e8f901234567, on "
+          "@user_script:1.\r\n",
+          WEIR_REDIS_UNFIT, "READONLY You can't." },
         { "-ERR @user_script:1: \r\n", WEIR_REDIS_REFUSED, "ERR @user_script:1: " },
         { "-LOADING Redis is loading\r\n", WEIR_REDIS_UNFIT, "LOADING Redis is loading" },
         { "-ERR line\x1b[2J\tend\xff\r\n", WEIR_REDIS_REFUSED, "ERR line?[2J?end?" },

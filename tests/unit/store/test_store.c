@@ -89,10 +89,12 @@ static void wants_a_budget_it_can_work_with(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);
         struct weir_store *store = NULL;
+        struct weir_error error = WEIR_NO_ERROR;
         assert_int_equal(
             weir_store_open("memory:", WEIR_STORE_OPTIONS(.memory_bytes = rows[i].bytes), &store,
-                            NULL),
+                            &error),
             rows[i].code);
+        assert_string_equal(error.path, rows[i].code == WEIR_OK ? "" : "/store/memory");
         store = weir_store_free(store);
     }
 }
@@ -108,6 +110,21 @@ static void has_a_bound_on_connections(void **state)
     assert_string_equal(error.path, "/store/connections");
     assert_string_equal(error.text, "A store can have 1 to 16 connections to each server, not 17.");
     assert_int_equal(weir_store_open(url, WEIR_STORE_OPTIONS(.connections = 16), &store, NULL),
+                     WEIR_OK);
+    store = weir_store_free(store);
+}
+
+static void has_a_bound_on_the_timeout(void **state)
+{
+    (void)state;
+    struct weir_store *store = NULL;
+    struct weir_error error = WEIR_NO_ERROR;
+    const char *url = "redis://127.0.0.1:1";
+    assert_int_equal(weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = 60001), &store, &error),
+                     WEIR_E_VALUE);
+    assert_string_equal(error.path, "/store/timeout");
+    assert_string_equal(error.text, "A store's timeout can be 60000 ms at most, not 60001.");
+    assert_int_equal(weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = 60000), &store, NULL),
                      WEIR_OK);
     store = weir_store_free(store);
 }
@@ -209,6 +226,7 @@ int main(void)
         cmocka_unit_test(keeps_passwords_out_of_errors),
         cmocka_unit_test(takes_options_of_the_right_make_only),
         cmocka_unit_test(has_a_bound_on_connections),
+        cmocka_unit_test(has_a_bound_on_the_timeout),
         cmocka_unit_test(wants_a_budget_it_can_work_with),
         cmocka_unit_test(takes_a_store_of_a_users_own),
         cmocka_unit_test(refuses_a_type_that_lacks_something),
