@@ -162,10 +162,12 @@ static void wait_for_stop(const sigset_t *signals)
                                "Restart it instead.");
 }
 
-/* Whose fault a store is that cannot be opened; what else goes wrong then has no file. */
-static const char *store_culprit(const struct demo_options *options, const char *file)
+/* Whose fault it is: with --store the file's URL is not read. */
+static const char *culprit_of(const struct weir_error *error, const struct demo_options *options,
+                              const char *file)
 {
-    return options->store == NULL ? file : "--store";
+    bool is_ours = options->store != NULL && strcmp(error->path, "/store/url") == 0;
+    return is_ours ? "--store" : file;
 }
 
 static int serve(const struct demo_options *options)
@@ -177,11 +179,9 @@ static int serve(const struct demo_options *options)
     struct weir_error error = WEIR_NO_ERROR;
     char file[PATH_MAX];
     enum weir_code code = demo_policy_load(options, file, &demo.policy, &error);
-    const char *culprit = code == WEIR_OK ? NULL : file;
-    if (code == WEIR_OK) {
+    if (code == WEIR_OK)
         code = make_chain(&demo, options, &error);
-        culprit = code == WEIR_OK ? NULL : store_culprit(options, file);
-    }
+    const char *culprit = code == WEIR_OK ? NULL : culprit_of(&error, options, file);
     if (code == WEIR_OK)
         code = start_daemon(&demo, options, &error);
     if (code == WEIR_OK) {
@@ -217,13 +217,13 @@ static int check(const struct demo_options *options)
     struct weir_error error = WEIR_NO_ERROR;
     char file[PATH_MAX];
     if (demo_policy_load(options, file, &policy, &error) != WEIR_OK) {
-        complain(&error, file);
+        complain(&error, culprit_of(&error, options, file));
         return 1;
     }
     /* The store's URL is the store's to read. */
     struct weir_limiter *limiter = NULL;
     if (weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy), &limiter, &error) != WEIR_OK) {
-        complain(&error, store_culprit(options, file));
+        complain(&error, culprit_of(&error, options, file));
         weir_policy_free(policy);
         return 1;
     }

@@ -33,6 +33,12 @@ static const char *breaker_name(enum weir_breaker_state breaker)
     return "probing";
 }
 
+/* A store may answer with nothing but errors, such as a Redis whose memory is full. */
+static bool is_well(const struct weir_store_state *state)
+{
+    return state->answering && state->why[0] == '\0';
+}
+
 /* Of a store in this process there is no more to tell. */
 static void add_server(json_t *health, const struct weir_store_state *state)
 {
@@ -40,20 +46,20 @@ static void add_server(json_t *health, const struct weir_store_state *state)
     json_object_set_new(health, "server", demo_json_text(server));
     json_object_set_new(health, "answering", json_boolean(state->answering));
     json_object_set_new(health, "breaker", json_string(breaker_name(state->breaker)));
-    if (state->answering)
-        return;
-    json_object_set_new(health, "why", demo_json_text(state->why));
-    json_object_set_new(health, "down_s", json_integer((json_int_t)(state->down_us / 1000000)));
+    if (!is_well(state))
+        json_object_set_new(health, "why", demo_json_text(state->why));
+    if (!state->answering)
+        json_object_set_new(health, "down_s", json_integer((json_int_t)(state->down_us / 1000000)));
 }
 
-/* GET /healthz. A store that does not answer is no reason to take this server out of service: each
+/* GET /healthz. A store that does not answer, or not as it should, is no reason to take this server out of service: each
  * policy says what happens meanwhile. So the status stays 200, and the text tells. */
 static enum weir_step get_health(void *self, struct weir_request *request)
 {
     struct weir_store_state state = { .name = "" };
     weir_limiter_state(self, &state);
     json_t *health =
-        json_pack("{s:s, s:s}", "status", state.answering ? "ok" : "degraded", "store", state.name);
+        json_pack("{s:s, s:s}", "status", is_well(&state) ? "ok" : "degraded", "store", state.name);
     if (health != NULL && strcmp(state.name, "memory") != 0)
         add_server(health, &state);
     return demo_reply_object(request, 200, health);

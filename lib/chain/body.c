@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "chain/chain_internal.h"
 #include "request/body_fields.h"
 
@@ -78,6 +79,13 @@ static void begin(struct weir_request *request, size_t max_bytes)
     request->body_stage = announced_length(request) > max_bytes ? WEIR_BODY_CUT : WEIR_BODY_ASKED;
 }
 
+/* The chain is through: what has not been read by now goes to the application piece by piece. */
+static bool is_too_late(const struct weir_request *request)
+{
+    return request->stage >= WEIR_STAGE_APP && request->facts.has_body
+           && request->body_stage != WEIR_BODY_WHOLE;
+}
+
 static enum weir_body_stage ask(struct weir_request *request, size_t max_bytes)
 {
     if (request->body_stage == WEIR_BODY_UNASKED && request->facts.has_body)
@@ -111,6 +119,8 @@ struct weir_text weir_request_whole_body(const struct weir_request *request)
 bool weir_request_body(struct weir_request *request, size_t max_bytes, const char **bytes,
                        size_t *length)
 {
+    if (is_too_late(request))
+        return false;
     switch (ask(request, max_bytes)) {
     case WEIR_BODY_ASKED:
         return false;
@@ -187,9 +197,24 @@ static enum weir_field find_field(struct weir_request *request, const char *name
     return found;
 }
 
+/* Once: whoever asks does so with each request. */
+static void warn_unread(struct weir_chain *chain, const char *name)
+{
+    if (!atomic_exchange(&chain->has_warned, true))
+        weir_log_line(&chain->log, WEIR_WARNING,
+                      "A wrapped handler asked for the field %s of a body that weir has not read: "
+                      "no policy of its route counts by a field, or the body is in chunks or too "
+                      "long where nothing may be refused for it. [%s]",
+                      name, weir_code_name(WEIR_W_FIELD_UNREAD));
+}
+
 enum weir_field weir_request_field(struct weir_request *request, const char *name,
                                    const char **value, size_t *length)
 {
+    if (is_too_late(request)) {
+        warn_unread(request->chain, name);
+        return WEIR_FIELD_UNREAD;
+    }
     const char *bytes;
     size_t body_length;
     size_t max_bytes = request->body_stage == WEIR_BODY_WHOLE ? SIZE_MAX : FIELD_BODY_MAX;
@@ -198,9 +223,10 @@ enum weir_field weir_request_field(struct weir_request *request, const char *nam
     if (request->body == NULL)
         return WEIR_FIELD_ABSENT;
     enum weir_field found = find_field(request, name, value, length);
-    if (found == WEIR_FIELD_WAIT)
-        weir_request_fail_memory(request);
-    return found;
+    if (found != WEIR_FIELD_WAIT)
+        return found;
+    weir_request_fail_memory(request);
+    return request->stage >= WEIR_STAGE_APP ? WEIR_FIELD_UNREAD : WEIR_FIELD_WAIT;
 }
 
 /* taking it in */

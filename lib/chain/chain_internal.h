@@ -34,6 +34,7 @@ struct weir_chain {
     atomic_bool is_stopping;
     atomic_uint_fast32_t wakers; /* threads in weir_wake() */
     atomic_bool is_serving;      /* nothing may be added any more */
+    atomic_bool has_warned;      /* that an application asked for a field of an unread body */
     void *app;                   /* chain/mhd.c's, owned; NULL: none */
 };
 

@@ -176,10 +176,14 @@ bool weir_plan_put_memory_key(struct weir_buffer *key, const struct weir_policy 
     return !key->full;
 }
 
-/* At least one, unless there is nothing to share. */
-static uint64_t share_of(uint64_t units, unsigned instances)
+/* What a process counts while the store is away stays with it. A window that opens with a failure and
+ * holds for months would make one of all times that the store was away. */
+#define FAILURES_WINDOW_US (UINT64_C(86400) * 1000000)
+
+static uint64_t window_of(const struct weir_rate *rate, const struct weir_limit_rule *limit)
 {
-    return units == 0 || units >= instances ? units / instances : 1;
+    bool is_cut = limit->from_first && weir_counts_failures(limit);
+    return is_cut && rate->window_us > FAILURES_WINDOW_US ? FAILURES_WINDOW_US : rate->window_us;
 }
 
 /* The largest power of ten that is not above; such a number divides windows well. */
@@ -203,22 +207,29 @@ static void make_share(uint64_t limit, uint64_t window_us, uint64_t burst, bool 
         weir_rate_make(1, window_us, 1, share, NULL);
 }
 
-struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorithm algorithm,
+struct weir_rate weir_rate_share(const struct weir_rate *rate, const struct weir_limit_rule *rule,
                                  unsigned instances)
 {
     struct weir_rate share = *rate;
     if (instances <= 1 || rate->limit == 0)
         return share;
     /* Windows keep their edges and hold fewer units; a rate keeps its units and takes longer. */
-    uint64_t limit = share_of(rate->limit, instances);
-    uint64_t burst = share_of(rate->burst, instances);
-    if (!weir_has_burst(algorithm))
-        make_share(limit, rate->window_us, limit, true, &share);
+    uint64_t limit = weir_limit_share(rule, rate->limit, instances);
+    uint64_t burst = weir_limit_share(rule, rate->burst, instances);
+    if (!weir_has_burst(rule->algorithm))
+        make_share(limit, window_of(rate, rule), limit, true, &share);
     else if (rate->window_us > WEIR_WINDOW_MAX_US / instances
              || weir_rate_make(rate->limit, rate->window_us * instances, burst, &share, NULL)
                     != WEIR_OK)
         make_share(limit, rate->window_us, burst, false, &share);
     return share;
+}
+
+void weir_cap_waits(struct weir_answer *answers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (answers[i].retry_us > WEIR_MEMORY_WAIT_S * 1000000)
+            answers[i].retry_us = WEIR_MEMORY_WAIT_S * 1000000;
 }
 
 /* The stricter of both holds. */

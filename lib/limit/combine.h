@@ -47,11 +47,19 @@ bool weir_plan_put_memory_key(struct weir_buffer *key, const struct weir_policy 
 size_t weir_plan_merge_penalties(struct weir_spend *spends, struct weir_planned *planned,
                                  struct weir_answer *answers, size_t count);
 
-/* The share of one of `instances` of a rate, with at least one unit at once: where units are earned
- * one by one, the same units in a window that many times as long; where they are counted in windows,
- * fewer units in the same window, whose edges stay. A share of zero stays zero. Pure. */
-struct weir_rate weir_rate_share(const struct weir_rate *rate, enum weir_algorithm algorithm,
+/* The share of one of `instances` of a limit's rate, with at least as much at once as
+ * weir_limit_share() leaves: where units are earned one by one, the same units in a window that many
+ * times as long; where they are counted in windows, fewer units in the same window, whose edges stay.
+ * A window that opens with a failure holds a day at most. A share of zero stays zero. Pure. */
+struct weir_rate weir_rate_share(const struct weir_rate *rate, const struct weir_limit_rule *rule,
                                  unsigned instances);
+
+/* The longest that a client is told to wait by a process that stands in for the store: it will most
+ * likely be back by then, and has counts of its own. */
+#define WEIR_MEMORY_WAIT_S UINT64_C(60)
+
+/* Cuts the waits of refusals to that. Pure. */
+void weir_cap_waits(struct weir_answer *answers, size_t count);
 
 struct weir_combined {
     bool allowed;

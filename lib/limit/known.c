@@ -46,14 +46,19 @@ static void put_name(struct weir_buffer *name, const struct weir_account *accoun
 
 /* reading */
 
-static bool is_label(struct weir_text text)
+static bool is_of_label(struct weir_text text)
 {
     for (size_t i = 0; i < text.length; i++) {
         char c = weir_fold_char(text.at[i]);
         if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_')
             return false;
     }
-    return text.length == WEIR_LABEL_CHARS;
+    return true;
+}
+
+static bool is_label(struct weir_text text)
+{
+    return text.length == WEIR_LABEL_CHARS && is_of_label(text);
 }
 
 /* "v1.DEVICE.EXPIRES.CODE" */
@@ -110,7 +115,79 @@ bool weir_device_is_old(const struct weir_account *account, const struct weir_de
     return device->expires_s < now_s + lifetime_s(account) / 2;
 }
 
+/* cookies of others */
+
+struct walk {
+    const struct weir_facts *facts;
+    size_t next_header;
+    struct weir_text line; /* what is left of it; at NULL: nothing */
+};
+
+/* The next name of a cookie; false: there is none. */
+static bool next_name(struct walk *walk, struct weir_text *name)
+{
+    struct weir_text pair;
+    while (walk->line.at == NULL) {
+        if (walk->next_header == walk->facts->header_count)
+            return false;
+        const struct weir_line *header = &walk->facts->headers[walk->next_header++];
+        if (weir_text_equal_fold(header->name, WEIR_TEXT("Cookie")))
+            walk->line = header->value;
+    }
+    weir_text_take_first(&walk->line, ';', &pair);
+    pair = weir_text_trim(pair);
+    weir_text_take_first(&pair, '=', name);
+    return true;
+}
+
+/* What is written into a reply again is of a form that is known: "weir_known_" and ten characters. */
+static bool is_of_other(const struct weir_account *account, struct weir_text name,
+                        struct weir_text own)
+{
+    const struct weir_text begin = weir_text_from(account->ruleset->known->cookie);
+    if (name.length != own.length || !weir_text_starts_with(name, begin)
+        || name.at[begin.length] != '_' || weir_text_equal(name, own))
+        return false;
+    return is_of_label((struct weir_text){ name.at + begin.length + 1, SUFFIX_CHARS });
+}
+
+size_t weir_device_surplus(const struct weir_account *account, const struct weir_facts *facts,
+                           struct weir_text *names, size_t room)
+{
+    char memory[WEIR_COOKIE_BYTES];
+    struct weir_buffer own = weir_buffer_init(memory, sizeof memory);
+    struct weir_text name;
+    struct walk walk = { .facts = facts };
+    size_t others = 0, found = 0;
+    put_name(&own, account);
+    while (next_name(&walk, &name))
+        others += is_of_other(account, name, weir_buffer_text(&own));
+
+    walk = (struct walk){ .facts = facts };
+    while (found < room && found + WEIR_OTHER_COOKIES_MAX < others && next_name(&walk, &name))
+        if (is_of_other(account, name, weir_buffer_text(&own)))
+            names[found++] = name;
+    return found;
+}
+
 /* writing */
+
+static void put_place(struct weir_buffer *cookie, const struct weir_account *account)
+{
+    weir_buffer_put_string(cookie, "; Path=");
+    weir_buffer_put_string(cookie, account->ruleset->known->path);
+    weir_buffer_put_string(cookie, "; HttpOnly; SameSite=Lax");
+    if (account->ruleset->known->is_secure)
+        weir_buffer_put_string(cookie, "; Secure");
+}
+
+void weir_device_write_expired(const struct weir_account *account, struct weir_text name,
+                               struct weir_buffer *cookie)
+{
+    weir_buffer_put(cookie, name);
+    weir_buffer_put_string(cookie, "=; Max-Age=0");
+    put_place(cookie, account);
+}
 
 void weir_device_new(const struct weir_account *account, uint64_t now_s, struct weir_device *device)
 {
@@ -132,9 +209,5 @@ void weir_device_write(const struct weir_account *account, const struct weir_dev
     weir_buffer_put_string(cookie, code);
     weir_buffer_put_string(cookie, "; Max-Age=");
     weir_buffer_put_number(cookie, device->expires_s - now_s);
-    weir_buffer_put_string(cookie, "; Path=");
-    weir_buffer_put_string(cookie, account->ruleset->known->path);
-    weir_buffer_put_string(cookie, "; HttpOnly; SameSite=Lax");
-    if (account->ruleset->known->is_secure)
-        weir_buffer_put_string(cookie, "; Secure");
+    put_place(cookie, account);
 }

@@ -34,6 +34,20 @@ bool weir_device_find(const struct weir_account *account, const struct weir_fact
 bool weir_device_is_old(const struct weir_account *account, const struct weir_device *device,
                         uint64_t now_s);
 
+/* A browser that many log in with keeps so many cookies beside the one of who logs in now; a browser
+ * sends all of them with each request, and servers take only so much. */
+#define WEIR_OTHER_COOKIES_MAX 8
+
+/* Finds the names of cookies of other accounts that are above that, the oldest first, since browsers
+ * send those first (RFC 6265, section 5.4); up to `room`. Returns how many. They point into `facts`.
+ * Thread-safe: pure. */
+size_t weir_device_surplus(const struct weir_account *account, const struct weir_facts *facts,
+                           struct weir_text *names, size_t room);
+
+/* Writes what makes a browser forget the cookie of that name. Pure. */
+void weir_device_write_expired(const struct weir_account *account, struct weir_text name,
+                               struct weir_buffer *cookie);
+
 /* Writes "NAME=VALUE; Max-Age=…; Path=…; HttpOnly; SameSite=Lax" (RFC 6265). Pure. */
 void weir_device_write(const struct weir_account *account, const struct weir_device *device,
                        uint64_t now_s, struct weir_buffer *cookie);

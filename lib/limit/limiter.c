@@ -141,6 +141,11 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
         fail_check(state, "not connected");
         return conclude(limiter, state, request);
     }
+    if (state->has_timed_out) {
+        fail_check(state, "no answer to the check before");
+        state->check.result = WEIR_STORE_TIMEOUT;
+        return conclude(limiter, state, request);
+    }
     if (!store->type->answers_inline) {
         state->ticket = weir_park(request);
         if (state->ticket.number == 0)
@@ -177,10 +182,11 @@ static void on_memory_answer(struct weir_check *check)
     (void)check;
 }
 
-bool weir_limiter_take_share(struct weir_spend *spend, unsigned instances)
+bool weir_limiter_take_share(struct weir_spend *spend, const struct weir_planned *planned,
+                             unsigned instances)
 {
     bool fitted = spend->cost <= spend->rate.burst;
-    spend->rate = weir_rate_share(&spend->rate, spend->algorithm, instances);
+    spend->rate = weir_rate_share(&spend->rate, planned->limit, instances);
     return !fitted || spend->cost <= spend->rate.burst;
 }
 
@@ -192,7 +198,8 @@ static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *st
         return false;
     state->is_share_too_small = false;
     for (size_t i = 0; i < check->count; i++)
-        if (!weir_limiter_take_share(&state->spends[i], limiter->policy->instances))
+        if (!weir_limiter_take_share(&state->spends[i], &state->planned[i],
+                                     limiter->policy->instances))
             state->is_share_too_small = true;
     check->done = on_memory_answer;
     limiter->fallback->type->submit(limiter->fallback->self, check);
@@ -309,6 +316,8 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
                                     struct weir_request *request)
 {
     merge_penalties(state);
+    if (state->by_memory)
+        weir_cap_waits(state->check.answers, state->check.count);
     struct weir_combined verdict = weir_combine(state->check.answers, state->check.count);
     bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
     state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
@@ -370,6 +379,7 @@ static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_s
                                struct weir_request *request)
 {
     state->phase = WEIR_LIMIT_DONE;
+    state->has_timed_out = state->has_timed_out || state->check.result == WEIR_STORE_TIMEOUT;
     if (state->purpose == WEIR_FOR_ADDRESS)
         return know_address(limiter, state, request);
     if (state->check.result == WEIR_STORE_ANSWERED)
@@ -438,14 +448,23 @@ static enum weir_step recognise_and_check(struct weir_limiter *limiter,
                                          : check_route(limiter, state, request);
 }
 
-/* A body of unknown length may turn out too long, and could not be handed on any more; so a policy
- * that only watches leaves it alone. */
-static bool wants_body(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
-                       const struct weir_request *request)
+/* No limit of the ruleset holds for this request. */
+static bool is_exempt(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+                      const struct weir_request *request)
 {
+    return weir_limiter_mode(limiter, ruleset) == WEIR_OFF
+           || is_allowed(&limiter->policy->access, request)
+           || is_allowed(&ruleset->access, request);
+}
+
+/* The application may ask for fields, whether or not limits hold. But a body of unknown length may turn
+ * out too long, and could not be handed on any more; so where nothing is refused it is left alone. */
+static bool wants_body(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+                       const struct weir_request *request, bool is_free)
+{
+    bool may_refuse = weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE && !is_free;
     return ruleset->field_count > 0
-           && (weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE
-               || weir_request_body_fits(request, ruleset->body_max_bytes));
+           && (may_refuse || weir_request_body_fits(request, ruleset->body_max_bytes));
 }
 
 /* Reads the body where limits count by its fields, and then decides. */
@@ -454,8 +473,9 @@ static enum weir_step read_and_check(struct weir_limiter *limiter, struct weir_l
 {
     const struct weir_route *route = state->match.route;
     const struct weir_ruleset *ruleset = route->ruleset;
+    bool is_free = is_exempt(limiter, ruleset, request);
     enum weir_body_stage stage = WEIR_BODY_UNASKED;
-    if (wants_body(limiter, ruleset, request))
+    if (wants_body(limiter, ruleset, request, is_free))
         stage = weir_request_await_body(request, ruleset->body_max_bytes);
     if (stage == WEIR_BODY_ASKED) {
         state->phase = WEIR_LIMIT_READING;
@@ -463,6 +483,8 @@ static enum weir_step read_and_check(struct weir_limiter *limiter, struct weir_l
     }
     if (stage == WEIR_BODY_CUT && request->error != NULL)
         return WEIR_FAIL;
+    if (is_free)
+        return go_on(limiter, state, request);
     state->reading = stage == WEIR_BODY_CUT ? WEIR_BODY_TOO_LONG : WEIR_BODY_READ;
     return recognise_and_check(limiter, state, request);
 }
@@ -474,11 +496,8 @@ static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limi
     state->purpose = WEIR_FOR_ROUTE;
     if (route->auth == WEIR_AUTH_REQUIRED && !weir_identity_is_known(&request->identity))
         return weir_limiter_unauthorized(limiter, state, request);
-    if (route->ruleset == NULL || weir_limiter_mode(limiter, route->ruleset) == WEIR_OFF
-        || is_allowed(&limiter->policy->access, request)
-        || is_allowed(&route->ruleset->access, request))
-        return go_on(limiter, state, request);
-    return read_and_check(limiter, state, request);
+    return route->ruleset == NULL ? go_on(limiter, state, request)
+                                  : read_and_check(limiter, state, request);
 }
 
 /* A key that nobody was given, and nothing else that says who asks. */
@@ -583,7 +602,7 @@ static void limit_on_reply(void *self, struct weir_request *request, struct weir
         return; /* the server stops: nothing has come of it, and on_end gives it back */
     weir_limiter_guard(self, request, reply);
     if (weir_limiter_settle_outcome(self, state, request, weir_reply_status(reply)))
-        weir_limiter_remember(self, state, reply);
+        weir_limiter_remember(self, state, request, reply);
     weir_limiter_show(self, state, reply);
 }
 

@@ -138,7 +138,8 @@ static bool ask_memory(struct call *call)
     if (limiter->fallback == NULL)
         return false;
     for (size_t i = 0; i < call->plan->count; i++)
-        if (!weir_limiter_take_share(&call->plan->spends[i], limiter->policy->instances))
+        if (!weir_limiter_take_share(&call->plan->spends[i], &call->plan->planned[i],
+                                     limiter->policy->instances))
             call->is_share_too_small = true;
     call->by_memory = true;
     return ask(call, limiter->fallback);
@@ -193,6 +194,8 @@ static void fill_limits(const struct call *call, struct weir_verdict *verdict)
 static void fill_verdict(struct call *call, struct weir_verdict *verdict)
 {
     merge_penalties(call, call->answers);
+    if (call->by_memory)
+        weir_cap_waits(call->answers, call->plan->count);
     const struct weir_combined combined = weir_combine(call->answers, call->plan->count);
     *verdict = (struct weir_verdict){ .outcome = outcome_of(call, &combined),
                                       .by_memory = call->by_memory };
@@ -296,7 +299,8 @@ static void set_settled(struct call *call, const struct weir_verdict *verdict, u
         spend->decided_us = verdict->decided_us[i];
         spend->full_us = verdict->full_us[i];
         if (verdict->by_memory)
-            weir_limiter_take_share(spend, call->limiter->policy->instances);
+            weir_limiter_take_share(spend, &call->plan->planned[i],
+                                    call->limiter->policy->instances);
     }
     call->check.operation = WEIR_SETTLE;
 }

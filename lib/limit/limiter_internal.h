@@ -74,6 +74,7 @@ struct weir_limit_state {
     uint64_t cost;   /* of the request                                                        */
     uint64_t actual; /* what weir_settle() said; only if has_actual          */
     uint8_t settled_limits; /* a bit for each limit whose spending is settled       */
+    bool has_timed_out;     /* a check before this one: the store is not waited for again */
     bool has_spent;         /* the check charged all of its limits                  */
     bool has_actual;
     bool has_reply;
@@ -91,7 +92,8 @@ void weir_limiter_make_middleware(struct weir_limiter *limiter);
 struct weir_limiter *weir_limiter_of(const struct weir_middleware *middleware);
 
 /* Turns a limit into this instance's share of it; false: the cost fits the whole, and not the share. */
-bool weir_limiter_take_share(struct weir_spend *spend, unsigned instances);
+bool weir_limiter_take_share(struct weir_spend *spend, const struct weir_planned *planned,
+                             unsigned instances);
 
 /* Whether the policy enforces, only watches, or is off; the file's top level goes first. */
 enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
@@ -149,10 +151,10 @@ bool weir_limiter_must_look(const struct weir_limit_state *state);
 /* What stands for the device where limits count by it; at NULL: it is not known. */
 struct weir_text weir_limiter_device(const struct weir_limit_state *state);
 
-/* The account has succeeded: sends a cookie, where there is none yet or an old one, and remembers the
- * address. */
+/* The account has succeeded: sends a cookie, where there is none yet or an old one, takes back those
+ * that are too many, and remembers the address. */
 void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state *state,
-                           struct weir_reply *reply);
+                           const struct weir_request *request, struct weir_reply *reply);
 
 /* limiter_reply.c */
 

@@ -101,13 +101,33 @@ static void send_cookie(struct weir_limiter *limiter, struct weir_limit_state *s
         weir_reply_add(reply, "Set-Cookie", memory);
 }
 
+/* A reply has room for so many lines more; the others' turn comes with the next success. */
+#define EXPIRED_AT_ONCE 8
+
+/* The browser of many accounts forgets the oldest. */
+static void expire_surplus(struct weir_limiter *limiter, const struct weir_limit_state *state,
+                           const struct weir_request *request, struct weir_reply *reply)
+{
+    struct weir_text names[EXPIRED_AT_ONCE];
+    const struct weir_account account = account_of(limiter, state);
+    size_t count = weir_device_surplus(&account, &request->facts, names, EXPIRED_AT_ONCE);
+    for (size_t i = 0; i < count; i++) {
+        char memory[WEIR_COOKIE_BYTES];
+        struct weir_buffer cookie = weir_buffer_init(memory, sizeof memory);
+        weir_device_write_expired(&account, names[i], &cookie);
+        if (weir_buffer_string(&cookie) != NULL)
+            weir_reply_add(reply, "Set-Cookie", memory);
+    }
+}
+
 void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state *state,
-                           struct weir_reply *reply)
+                           const struct weir_request *request, struct weir_reply *reply)
 {
     struct weir_limit_known *known = state->known;
     if (known == NULL)
         return;
     send_cookie(limiter, state, reply);
+    expire_surplus(limiter, state, request, reply);
     if (known->memory.key != NULL && !state->by_memory)
         weir_limiter_submit(limiter, state, WEIR_BLOCK, &known->memory, 1,
                             known->ruleset->known->address_us);

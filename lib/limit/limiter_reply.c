@@ -228,9 +228,10 @@ bool weir_request_is_limited(const struct weir_request *request)
 }
 
 /* What a client is told to wait. */
-static void add_wait(struct weir_request *request, const struct weir_retry_rule *rule,
+static void add_wait(struct weir_request *request, const struct weir_limit_state *state,
                      uint64_t retry_s)
 {
+    const struct weir_retry_rule *rule = &state->ruleset->retry_after;
     switch (rule->kind) {
     case WEIR_RETRY_NONE:
         return;
@@ -239,6 +240,8 @@ static void add_wait(struct weir_request *request, const struct weir_retry_rule 
         break;
     case WEIR_RETRY_ROUNDED:
         retry_s = (retry_s + rule->seconds - 1) / rule->seconds * rule->seconds;
+        if (state->by_memory && retry_s > WEIR_MEMORY_WAIT_S)
+            retry_s = WEIR_MEMORY_WAIT_S;
         break;
     case WEIR_RETRY_EXACT:
         break;
@@ -264,7 +267,7 @@ enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_lim
                         verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE && !verdict->impossible)
-        add_wait(request, &state->ruleset->retry_after, retry_s_of(verdict));
+        add_wait(request, state, retry_s_of(verdict));
     return step;
 }
 

@@ -167,6 +167,37 @@ uint64_t weir_count_units(const struct weir_limit_rule *limit, unsigned status, 
     return units < WEIR_UNITS_MAX ? units : WEIR_UNITS_MAX;
 }
 
+/* shares */
+
+/* Who mistypes twice, and then gets it right. */
+#define TRIES UINT64_C(3)
+
+static bool is_failure(unsigned status)
+{
+    return status >= 400 || status == 4 || status == 5;
+}
+
+bool weir_counts_failures(const struct weir_limit_rule *limit)
+{
+    const struct weir_count *count = &limit->count;
+    if (count->kind != WEIR_COUNT_TABLE)
+        return count->kind == WEIR_COUNT_FAILURES;
+    /* What is not in a table counts, so successes have to be there to be free. */
+    for (size_t i = 0; i < count->table_count; i++)
+        if (!is_failure(count->table[i].status) && count->table[i].units > 0)
+            return false;
+    return units_in_table(count, 200) == 0;
+}
+
+uint64_t weir_limit_share(const struct weir_limit_rule *limit, uint64_t units, unsigned instances)
+{
+    uint64_t least = limit->is_for_tries ? TRIES : 1;
+    uint64_t share = units / instances;
+    if (share >= least)
+        return share;
+    return units < least ? units : least;
+}
+
 /* the whole */
 
 size_t weir_policy_warning_count(const struct weir_policy *policy)

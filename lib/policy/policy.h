@@ -100,6 +100,8 @@ struct weir_limit_rule {
     bool logs_refusals;
     bool is_grouped; /* another limit of its policy has the same `by` */
     enum weir_rate_source source;
+    bool is_of_preset;     /* the rate is one of weir's own */
+    bool is_for_tries;     /* it, or another limit of its policy, counts failures */
     struct weir_rate rate; /* where source is OWN */
     /* Where the edges of its windows are; NULL: on the clock. Those of plans stand beside the
      * policy's plans, since each may have a window of its own; NULL: all are on the clock. */
@@ -280,6 +282,14 @@ static inline bool weir_counts_outcome(const struct weir_limit_rule *limit)
  * the status's units, WEIR_UNITS_MAX at most. Failures are statuses of 400 and more. In a table the
  * status itself goes before its class, and what is not in it counts once. Pure. */
 uint64_t weir_count_units(const struct weir_limit_rule *limit, unsigned status, uint64_t cost);
+
+/* True where a request takes something only if it has failed. Pure. */
+bool weir_counts_failures(const struct weir_limit_rule *limit);
+
+/* One instance's share of a limit's `units`, while each decides for itself: rounded down, but never
+ * below what lets somebody in. That is one, and where tries are limited three, so that who mistypes
+ * twice still gets in; where there are fewer, all of them. Pure. */
+uint64_t weir_limit_share(const struct weir_limit_rule *limit, uint64_t units, unsigned instances);
 
 /* Whether the algorithm takes a burst; of the others the limit itself is all that fits. Pure. */
 static inline bool weir_has_burst(enum weir_algorithm algorithm)

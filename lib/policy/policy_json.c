@@ -109,6 +109,8 @@ static enum weir_code read_all(struct weir_reader *reader)
         code = weir_read_failure_rules(reader);
     if (code == WEIR_OK)
         code = weir_check_key_plans(reader);
+    if (code == WEIR_OK)
+        code = weir_set_cookie_paths(reader);
     if (code != WEIR_OK)
         return code;
     const struct weir_written written = { json_object_get(root, "instances") != NULL,
@@ -189,6 +191,7 @@ static enum weir_code make_policy(struct weir_text text, json_t *root, const cha
         .policy = made, .root = &top, .directory = directory, .error = error
     };
     enum weir_code code = read_all(&reader);
+    json_decref(reader.preset_rates);
     if (code != WEIR_OK && is_first && !reader.is_of_other_file)
         locate(text, error);
     if (code != WEIR_OK)

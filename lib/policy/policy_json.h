@@ -25,6 +25,7 @@ struct weir_reader {
     const struct weir_place *root;
     const char *directory; /* of names of files; NULL: the current one                           */
     struct weir_error *error;
+    json_t *preset_rates;  /* owned list: the rates that presets have put there                  */
     bool fold;             /* "case": "fold" at the top level                                    */
     bool is_of_other_file; /* the error's path is not one in this file                           */
 };
@@ -131,6 +132,9 @@ weir_read_value weir_read_store_url; /* into the policy */
 /* Puts a store's URL without its passwords. */
 void weir_put_masked_url(struct weir_buffer *shown, struct weir_text url);
 
+/* What stands for a secret where that is not shown. */
+#define WEIR_MASK "***"
+
 /* Whether a text is the name of a variable and nothing else: "${NAME}". */
 bool weir_is_variable(struct weir_text text);
 
@@ -196,11 +200,15 @@ weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fo
 /* What can only be read or checked when the sections are there. */
 
 enum weir_code weir_read_failure_rules(struct weir_reader *reader); /* policy_json_failure.c */
+enum weir_code weir_set_cookie_paths(struct weir_reader *reader);   /* policy_json_known.c    */
 enum weir_code weir_check_key_plans(struct weir_reader *reader);    /* policy_json_identity.c */
 
 /* policy_json_preset.c: writes the limits of presets out in the JSON of "policies"; what has not the
  * shape of policies stays as it is. Errors: WEIR_E_TYPE, _VALUE, _UNKNOWN_KEY, _MEMORY. */
 enum weir_code weir_expand_presets(struct weir_reader *reader);
+
+/* Whether that very value has come out of a preset. Pure. */
+bool weir_is_of_preset(const struct weir_reader *reader, const json_t *rate);
 
 /* policy_json_expand.c: the file's JSON as text, ended by a newline, with its presets written out and
  * its secrets hidden; for free(). Changes the JSON. */

@@ -24,7 +24,7 @@ static bool hide_secrets(json_t *root)
     struct weir_text secret = text_of(json_object_get(root, "secret"));
     struct weir_text url = text_of(json_object_get(store, "url"));
     if (secret.at != NULL && !weir_is_variable(secret)
-        && json_object_set_new(root, "secret", json_string("***")) != 0)
+        && json_object_set_new(root, "secret", json_string(WEIR_MASK)) != 0)
         return false;
     if (url.at == NULL)
         return true;

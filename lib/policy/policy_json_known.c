@@ -1,4 +1,6 @@
 /* "known": from where somebody has succeeded before. */
+#include <string.h>
+
 #include "base/arena.h"
 #include "policy/policy_json.h"
 
@@ -130,12 +132,81 @@ enum weir_code weir_read_known(struct weir_reader *reader, const struct weir_pla
     struct weir_known *known = weir_arena_array(reader->policy->arena, 1, sizeof *known);
     if (known == NULL)
         return weir_refuse_memory(reader);
-    *known = (struct weir_known){
-        .cookie = COOKIE, .cookie_s = COOKIE_DAYS * DAY_S, .path = "/", .is_secure = true
-    };
+    *known =
+        (struct weir_known){ .cookie = COOKIE, .cookie_s = COOKIE_DAYS * DAY_S, .is_secure = true };
     *(const struct weir_known **)into = known;
     enum weir_code code = weir_read_members(reader, place, members, WEIR_COUNT_OF(members), known);
     return code == WEIR_OK ? check_secret(reader, place) : code;
+}
+
+/* the path of the cookie: it is asked for where the policy's routes are, and nowhere else */
+
+/* Characters that stand for themselves in a path that a browser sends. */
+static bool is_plain(char c)
+{
+    char folded = weir_fold_char(c);
+    return (folded >= 'a' && folded <= 'z') || (c >= '0' && c <= '9') || strchr("-._~", c) != NULL;
+}
+
+/* How far a text goes that is the beginning of a pattern's paths, in whole segments. */
+static size_t literal_length(const struct weir_pattern *pattern)
+{
+    size_t kept = 0, i = 0;
+    if (pattern->fold)
+        return 0; /* browsers compare letter by letter */
+    for (; pattern->text[i] == '/'; kept = i) {
+        for (i++; pattern->text[i] != '\0' && pattern->text[i] != '/'; i++)
+            if (!is_plain(pattern->text[i]))
+                return kept;
+    }
+    return kept;
+}
+
+/* Of two beginnings what they have in common, in whole segments. */
+static struct weir_text common_path(struct weir_text one, struct weir_text other)
+{
+    size_t kept = 0, i = 0;
+    for (;; i++) {
+        bool one_ends = i == one.length || one.at[i] == '/';
+        bool other_ends = i == other.length || other.at[i] == '/';
+        if (one_ends && other_ends)
+            kept = i;
+        if (i == one.length || i == other.length || one.at[i] != other.at[i])
+            return (struct weir_text){ one.at, kept };
+    }
+}
+
+static struct weir_text path_of(const struct weir_policy *policy,
+                                const struct weir_ruleset *ruleset)
+{
+    struct weir_text path = { NULL, 0 };
+    for (size_t i = 0; i < policy->route_count; i++) {
+        const struct weir_pattern *pattern = &policy->routes[i].pattern;
+        if (policy->routes[i].ruleset != ruleset)
+            continue;
+        const struct weir_text own = { pattern->text, literal_length(pattern) };
+        path = path.at == NULL ? own : common_path(path, own);
+    }
+    bool is_everywhere = path.length == 0 || policy->fallback.ruleset == ruleset;
+    return is_everywhere || !is_cookie_path(path) ? WEIR_TEXT("/") : path;
+}
+
+enum weir_code weir_set_cookie_paths(struct weir_reader *reader)
+{
+    struct weir_policy *policy = reader->policy;
+    enum weir_code code = WEIR_OK;
+    for (size_t i = 0; i < policy->ruleset_count && code == WEIR_OK; i++) {
+        struct weir_ruleset *ruleset = &policy->rulesets[i];
+        if (ruleset->known == NULL || ruleset->known->path != NULL)
+            continue;
+        struct weir_known *known = weir_arena_array(policy->arena, 1, sizeof *known);
+        if (known == NULL)
+            return weir_refuse_memory(reader);
+        *known = *ruleset->known;
+        code = weir_keep_text(reader, path_of(policy, ruleset), &known->path);
+        ruleset->known = known;
+    }
+    return code;
 }
 
 /* what is about devices */

@@ -324,6 +324,7 @@ enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_pla
         code = set_rate(reader, place, &draft);
     if (code == WEIR_OK)
         code = check_anchor(reader, place, &draft);
+    rule->is_of_preset = weir_is_of_preset(reader, json_object_get(place->value, "rate"));
     if (code == WEIR_OK)
         set_rest(place, &draft);
     return code;

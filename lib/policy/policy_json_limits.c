@@ -25,6 +25,16 @@ static enum weir_code check_names(const struct weir_reader *reader, const struct
     return WEIR_OK;
 }
 
+/* Who may try three times has to get past all limits three times. */
+static void find_tries(struct weir_ruleset *ruleset)
+{
+    bool counts = false;
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        counts = counts || weir_counts_failures(&ruleset->limits[i]);
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        ruleset->limits[i].is_for_tries = counts;
+}
+
 /* A penalty takes a place of its own beside its limit. */
 static enum weir_code check_places(const struct weir_reader *reader, const struct weir_place *place,
                                    const struct weir_ruleset *ruleset)
@@ -242,6 +252,7 @@ static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir
     if (code == WEIR_OK)
         code = weir_find_fields(reader, place, ruleset);
     find_groups(ruleset);
+    find_tries(ruleset);
     return code;
 }
 

@@ -143,6 +143,29 @@ static bool merge(json_t *policy, json_t *preset)
 
 /* one policy */
 
+/* The rates are told from those of the file by being the same values, not by what they say. */
+static bool note_rates(struct weir_reader *reader, const json_t *preset)
+{
+    size_t index;
+    json_t *limit;
+    if (reader->preset_rates == NULL)
+        reader->preset_rates = json_array();
+    json_array_foreach(json_object_get(preset, "limits"), index, limit)
+    {
+        if (json_array_append(reader->preset_rates, json_object_get(limit, "rate")) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool weir_is_of_preset(const struct weir_reader *reader, const json_t *rate)
+{
+    for (size_t i = 0; i < json_array_size(reader->preset_rates); i++)
+        if (json_array_get(reader->preset_rates, i) == rate)
+            return true;
+    return false;
+}
+
 static enum weir_code find_preset(const struct weir_reader *reader, const struct weir_place *place,
                                   const struct preset **preset)
 {
@@ -171,7 +194,7 @@ static enum weir_code expand(struct weir_reader *reader, const struct weir_place
 
     __attribute__((cleanup(drop_json))) json_t *made = json_loads(preset->json, 0, NULL);
     if (made == NULL || !fill_in(made, preset, weir_buffer_string(&field))
-        || !merge(policy->value, made))
+        || (reader->policy != NULL && !note_rates(reader, made)) || !merge(policy->value, made))
         return weir_refuse_memory(reader);
     return WEIR_OK;
 }

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "policy/policy_json.h"
+#include "policy/warnings.h"
 
 #define TIMEOUT_MIN_MS   1
 #define TIMEOUT_MAX_MS   60000
-#define MEMORY_MIN_BYTES (UINT64_C(64) << 10)
+#define MEMORY_MIN_BYTES (UINT64_C(128) << 10) /* WEIR_MEMORY_BYTES_MIN */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 40)
 #define PREFIX_MAX       64
 #define CONNECTIONS_MAX  16
@@ -54,7 +55,7 @@ static enum weir_code read_memory(struct weir_reader *reader, const struct weir_
                                   void *into)
 {
     (void)into;
-    static const char *const wanted = "a size from \"64KiB\" to \"1TiB\", such as \"64MiB\"";
+    static const char *const wanted = "a size from \"128KiB\" to \"1TiB\", such as \"64MiB\"";
     struct weir_text text;
     uint64_t bytes;
     enum weir_code code = weir_read_text(reader, place, wanted, &text);
@@ -163,8 +164,12 @@ static enum weir_code keep_secret(const struct weir_reader *reader, const struct
     if (secret.length == 0)
         return weir_refuse(reader, place, WEIR_E_VALUE,
                            "The secret is empty; wanted are some bytes that nobody can guess.");
+    if (weir_text_equal(secret, WEIR_TEXT(WEIR_MASK)))
+        return weir_refuse(reader, place, WEIR_E_VALUE,
+                           "The secret is \"" WEIR_MASK "\", as one is shown; wanted is the secret "
+                           "itself, such as \"${WEIR_SECRET}\".");
     weir_secret_from(secret, reader->policy->secret);
-    return WEIR_OK;
+    return weir_warn_of_secret(reader->policy, secret.length, reader->error);
 }
 
 /* Does not show what it finds. */

@@ -39,10 +39,24 @@ bool weir_is_variable(struct weir_text text)
            && memchr(text.at, '}', text.length) == text.at + text.length - 1;
 }
 
+/* Whether a password, or all that stands in front of the host, is what one is shown as: the URL was
+ * copied from where it is shown. */
+static bool holds_mask(struct weir_text url)
+{
+    size_t length = strlen(WEIR_MASK);
+    for (size_t i = 1; i + length <= url.length; i++) {
+        bool begins = strchr("/:=?&", url.at[i - 1]) != NULL;
+        bool ends = i + length == url.length || strchr("@&", url.at[i + length]) != NULL;
+        if (begins && ends && memcmp(url.at + i, WEIR_MASK, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Puts a secret, unless it is the name of a variable, which tells nothing. */
 static void put_secret(struct weir_buffer *shown, struct weir_text secret)
 {
-    weir_buffer_put(shown, weir_is_variable(secret) ? secret : WEIR_TEXT("***"));
+    weir_buffer_put(shown, weir_is_variable(secret) ? secret : WEIR_TEXT(WEIR_MASK));
 }
 
 /* Puts a user and password with "***" in the place of the password, or of all if nothing says which
@@ -94,7 +108,7 @@ void weir_put_masked_url(struct weir_buffer *shown, struct weir_text url)
     const char *start = slashes + 3;
     weir_buffer_put(shown, (struct weir_text){ url.at, (size_t)(start - url.at) });
     if (is_unclear(query)) {
-        weir_buffer_put_string(shown, "***");
+        weir_buffer_put_string(shown, WEIR_MASK);
         return;
     }
     const char *at_sign = find_at_sign(url);
@@ -133,6 +147,10 @@ enum weir_code weir_read_store_url(struct weir_reader *reader, const struct weir
     code = weir_expand(reader, place, source, &escaped, &url);
     if (code == WEIR_OK)
         code = check_scheme(reader, place, weir_buffer_text(&url));
+    if (code == WEIR_OK && holds_mask(weir_buffer_text(&url)))
+        code = weir_refuse(reader, place, WEIR_E_VALUE,
+                           "The URL has \"" WEIR_MASK "\" where a password belongs, as one is "
+                           "shown; wanted is the password, such as \"${REDIS_PASSWORD}\".");
     if (code == WEIR_OK)
         code = keep_url(reader, weir_buffer_text(&url));
     explicit_bzero(memory, sizeof memory);

@@ -10,6 +10,7 @@
 #define LONG_WINDOW_US (UINT64_C(3600) * 1000000)
 #define PATH_BYTES     160
 #define LOG_UNITS_MAX  10000
+#define SECRET_BYTES   16 /* 128 bits, were they random */
 
 /* False: memory ran out. What is above WARNINGS_MAX is left out. */
 static bool add(struct weir_policy *policy, enum weir_code code, const char *path,
@@ -115,7 +116,7 @@ static bool warn_of_share(struct weir_policy *policy, const struct weir_route *r
 {
     char path[PATH_BYTES] = "/default/cost";
     if (!falls_back(route->ruleset) || route->cost <= 1
-        || route->cost <= capacity / policy->instances)
+        || route->cost <= weir_limit_share(limit, capacity, policy->instances))
         return true;
     if (route != &policy->fallback)
         snprintf(path, sizeof path, "/routes/%td/cost", route - policy->routes);
@@ -143,14 +144,34 @@ static bool warn_of_cost(struct weir_policy *policy, const struct weir_route *ro
                plan == NULL ? "" : plan, plan == NULL ? "" : "\"");
 }
 
+/* A share is rounded up where rounding down would let nobody in. The figures of presets are known to
+ * bear it. */
+static bool warn_of_rounding(struct weir_policy *policy, const struct weir_ruleset *ruleset,
+                             const struct weir_limit_rule *limit, uint64_t capacity)
+{
+    char path[PATH_BYTES];
+    unsigned instances = policy->instances;
+    uint64_t share = weir_limit_share(limit, capacity, instances);
+    if (!falls_back(ruleset) || limit->is_of_preset || share * instances <= 2 * capacity)
+        return true;
+    snprintf(path, sizeof path, "/policies/%s/limits/%td/rate", ruleset->name,
+             limit - ruleset->limits);
+    return add(policy, WEIR_W_SHARE_ROUNDED_UP, path,
+               "While the store fails, each of %u instances lets %llu of the limit \"%s\" through, "
+               "as less would let nobody in: together %llu, where the limit is %llu. Raise it, or "
+               "choose another on_store_failure.",
+               instances, (unsigned long long)share, limit->name,
+               (unsigned long long)(share * instances), (unsigned long long)capacity);
+}
+
 static bool warn_of_costs(struct weir_policy *policy, const struct weir_ruleset *ruleset,
                           const struct weir_limit_rule *limit)
 {
     uint64_t capacity = 0;
     const char *plan = NULL;
-    bool ok = true;
     if (!least_capacity(policy, limit, &capacity, &plan))
         return true;
+    bool ok = warn_of_rounding(policy, ruleset, limit, capacity);
     for (size_t i = 0; i < policy->route_count && ok; i++)
         if (policy->routes[i].ruleset == ruleset)
             ok = warn_of_cost(policy, &policy->routes[i], limit, capacity, plan);
@@ -366,6 +387,19 @@ enum weir_code weir_warn_of_allowed(struct weir_policy *policy, const struct wei
                "%s is every address there is, so that no limit holds for anybody; name those that "
                "you mean, or leave the limits out.",
                text))
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+}
+
+enum weir_code weir_warn_of_secret(struct weir_policy *policy, size_t length,
+                                   struct weir_error *error)
+{
+    /* How long it is exactly is nobody's business. */
+    if (length >= SECRET_BYTES
+        || add(policy, WEIR_W_WEAK_SECRET, "/secret",
+               "The secret has fewer than %d bytes, so that whoever has a cookie or a key that was "
+               "made with it can find it by trying; take 32 random bytes (openssl rand -hex 32).",
+               SECRET_BYTES))
         return WEIR_OK;
     return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
 }

@@ -24,6 +24,10 @@ enum weir_code weir_warn_of_trust(struct weir_policy *policy, const struct weir_
 enum weir_code weir_warn_of_allowed(struct weir_policy *policy, const struct weir_network *network,
                                     const char *path, struct weir_error *error);
 
+/* Adds one if a secret of so many bytes is one that can be found by trying. Errors: WEIR_E_MEMORY. */
+enum weir_code weir_warn_of_secret(struct weir_policy *policy, size_t length,
+                                   struct weir_error *error);
+
 /* True where the policy counts by fields of a body, or where its name or the path of a route that uses
  * it says login, signin, otp, password, passwd, reset or token, in any letter case. Pure. */
 bool weir_ruleset_guards_login(const struct weir_policy *policy,

@@ -135,7 +135,7 @@ static bool only_line(const struct weir_facts *facts, struct weir_text name,
             continue;
         if (value->at != NULL)
             return false;
-        *value = weir_text_trim(facts->headers[i].value);
+        *value = facts->headers[i].value;
     }
     return true;
 }
@@ -144,8 +144,29 @@ static bool only_line(const struct weir_facts *facts, struct weir_text name,
 static bool is_plain(const struct weir_facts *facts)
 {
     struct weir_text encoding;
-    return only_line(facts, WEIR_TEXT("Content-Encoding"), &encoding)
-           && (encoding.length == 0 || weir_text_equal_fold(encoding, WEIR_TEXT("identity")));
+    if (!only_line(facts, WEIR_TEXT("Content-Encoding"), &encoding))
+        return false;
+    encoding = weir_text_trim(encoding);
+    return encoding.length == 0 || weir_text_equal_fold(encoding, WEIR_TEXT("identity"));
+}
+
+/* In other charsets the same bytes are other names. Latin-1 is what some clients say of ASCII. */
+bool weir_body_is_charset(struct weir_text charset)
+{
+    return weir_text_equal_fold(charset, WEIR_TEXT("utf-8"))
+           || weir_text_equal_fold(charset, WEIR_TEXT("us-ascii"))
+           || weir_text_equal_fold(charset, WEIR_TEXT("iso-8859-1"));
+}
+
+/* Whether the parameters of a type can be read, and leave its bytes as they are. */
+static bool are_parameters(struct weir_text parameters)
+{
+    struct weir_text name, value;
+    while (weir_take_parameter(&parameters, &name, &value))
+        if (weir_text_equal_fold(name, WEIR_TEXT("charset")) && !weir_body_is_charset(value))
+            return false;
+    parameters = weir_text_trim(parameters);
+    return parameters.length == 0 || weir_text_equal(parameters, WEIR_TEXT(";"));
 }
 
 static enum weir_body_reading read_as(struct weir_text type, struct weir_text parameters,
@@ -153,12 +174,14 @@ static enum weir_body_reading read_as(struct weir_text type, struct weir_text pa
                                       size_t count, struct weir_buffer *memory)
 {
     bool is_read;
-    if (weir_text_equal_fold(type, WEIR_TEXT("application/json")))
-        return weir_body_read_json(body, fields, count, memory);
-    if (weir_text_equal_fold(type, WEIR_TEXT("application/x-www-form-urlencoded")))
-        is_read = weir_body_read_form(body, fields, count, memory);
-    else if (weir_text_equal_fold(type, WEIR_TEXT("multipart/form-data")))
+    if (weir_text_equal_fold(type, WEIR_TEXT("multipart/form-data")))
         is_read = weir_body_read_multipart(body, parameters, fields, count);
+    else if (!are_parameters(parameters))
+        return WEIR_BODY_FOREIGN;
+    else if (weir_text_equal_fold(type, WEIR_TEXT("application/json")))
+        return weir_body_read_json(body, fields, count, memory);
+    else if (weir_text_equal_fold(type, WEIR_TEXT("application/x-www-form-urlencoded")))
+        is_read = weir_body_read_form(body, fields, count, memory);
     else
         return WEIR_BODY_FOREIGN;
     return is_read ? WEIR_BODY_READ : WEIR_BODY_BROKEN;
@@ -179,7 +202,9 @@ enum weir_body_reading weir_body_read(const struct weir_facts *facts, struct wei
 
     const char *end = parameters.at + parameters.length;
     weir_text_take_first(&parameters, ';', &type);
-    if (parameters.at != NULL) /* with their semicolon */
-        parameters = (struct weir_text){ parameters.at - 1, (size_t)(end - parameters.at) + 1 };
+    parameters = parameters.at == NULL
+                     ? WEIR_TEXT("")
+                     : (struct weir_text){ parameters.at - 1, /* with their semicolon */
+                                           (size_t)(end - parameters.at) + 1 };
     return read_as(weir_text_trim(type), parameters, body, fields, count, memory);
 }

@@ -55,6 +55,9 @@ bool weir_body_read_multipart(struct weir_text body, struct weir_text parameters
 enum weir_body_reading weir_body_read_json(struct weir_text body, struct weir_body_field *fields,
                                            size_t count, struct weir_buffer *memory);
 
+/* Whether bytes in a charset are what they are in UTF-8, or are refused as none. Pure. */
+bool weir_body_is_charset(struct weir_text charset);
+
 /* Whether a value may count: UTF-8 without a NUL byte. Pure. */
 bool weir_body_value_is_sound(struct weir_text value);
 

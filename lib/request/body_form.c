@@ -39,22 +39,32 @@ static bool is_name(struct weir_text encoded)
     return true;
 }
 
-static bool is_named(struct weir_text encoded, struct weir_text name)
+/* libmicrohttpd's post processor (0.9.75 to 1.0.1) keeps an escape that a value breaks off, and may
+ * begin the next value with it. */
+static bool has_whole_escapes(struct weir_text encoded)
 {
-    size_t matched = 0;
-    while (encoded.length > 0) {
-        int c = take_char(&encoded);
-        if (matched == name.length || c != (unsigned char)name.at[matched++])
+    while (encoded.length > 0)
+        if (take_char(&encoded) < 0)
+            return false;
+    return true;
+}
+
+static bool is_named(struct weir_text encoded, struct weir_text name, bool folds)
+{
+    for (size_t i = 0; i < name.length; i++) {
+        int c = encoded.length == 0 ? -1 : take_char(&encoded);
+        bool is_same = c == (unsigned char)name.at[i];
+        if (!is_same && (c < 0 || !folds || weir_fold_char((char)c) != weir_fold_char(name.at[i])))
             return false;
     }
-    return matched == name.length;
+    return encoded.length == 0;
 }
 
 static struct weir_body_field *find_field(struct weir_body_field *fields, size_t count,
-                                          struct weir_text encoded)
+                                          struct weir_text encoded, bool folds)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_named(encoded, fields[i].name))
+        if (is_named(encoded, fields[i].name, folds))
             return &fields[i];
     return NULL;
 }
@@ -72,17 +82,33 @@ static bool decode(struct weir_text encoded, struct weir_buffer *memory, struct 
     return !memory->full && weir_body_value_is_sound(*value);
 }
 
+/* Where a semicolon ends a pair, as it once did, there are other pairs. */
+static bool hides_field(struct weir_text pair, struct weir_body_field *fields, size_t count)
+{
+    struct weir_text piece, name = { NULL, 0 };
+    if (pair.length == 0 || memchr(pair.at, ';', pair.length) == NULL)
+        return false;
+    while (weir_text_take_first(&pair, ';', &piece)) {
+        weir_text_take_first(&piece, '=', &name);
+        if (find_field(fields, count, name, true) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* A second "=" is a part of the value for some, and an error, or an end, for others. */
 static bool read_pair(struct weir_text pair, struct weir_body_field *fields, size_t count,
                       struct weir_buffer *memory)
 {
-    struct weir_text name = { NULL, 0 };
-    weir_text_take_first(&pair, '=', &name);
-    if (!is_name(name))
+    struct weir_text value = pair, name = { NULL, 0 };
+    weir_text_take_first(&value, '=', &name);
+    if (!is_name(name) || !has_whole_escapes(value) || hides_field(pair, fields, count))
         return false;
-    struct weir_body_field *field = find_field(fields, count, name);
-    if (field == NULL)
-        return true;
-    return field->value.at == NULL && decode(pair, memory, &field->value);
+    struct weir_body_field *field = find_field(fields, count, name, false);
+    if (field == NULL) /* one that differs in letter case is the same name to some */
+        return find_field(fields, count, name, true) == NULL;
+    bool has_second = value.length > 0 && memchr(value.at, '=', value.length) != NULL;
+    return !has_second && field->value.at == NULL && decode(value, memory, &field->value);
 }
 
 /* Some parsers end at a NUL byte or a line, and some do not. */

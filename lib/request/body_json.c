@@ -21,7 +21,23 @@ static void wipe(json_t *value)
     json_array_foreach(value, index, member) wipe(member);
 }
 
-/* Follows "user.name". False: what stands in front of a dot is no object. */
+/* Takes the member of that name, NULL for none. False: one that differs in letter case is there, and
+ * is the same to some. */
+static bool take_member(json_t *object, struct weir_text name, json_t **member)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        struct weir_text text = weir_text_from(key);
+        if (weir_text_equal_fold(text, name) && !weir_text_equal(text, name))
+            return false;
+    }
+    *member = json_object_getn(object, name.at, name.length);
+    return true;
+}
+
+/* Follows "user.name". False: what stands in front of a dot is no object, or is there twice. */
 static bool find(json_t *root, struct weir_text path, json_t **found)
 {
     struct weir_text name;
@@ -29,9 +45,8 @@ static bool find(json_t *root, struct weir_text path, json_t **found)
     while (weir_text_take_first(&path, '.', &name)) {
         if (*found == NULL || json_is_null(*found))
             return true;
-        if (!json_is_object(*found))
+        if (!json_is_object(*found) || !take_member(*found, name, found))
             return false;
-        *found = json_object_getn(*found, name.at, name.length);
     }
     return true;
 }

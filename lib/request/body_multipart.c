@@ -1,5 +1,7 @@
 /* multipart/form-data: parts between lines that begin with a boundary (RFC 2046, section 5.1.1),
- * read more strictly than it is written down, since parsers differ in what they forgive. */
+ * read more strictly than it is written down, since parsers differ in what they forgive: heads as
+ * browsers write them, and nothing that libmicrohttpd's post processor (0.9.75 to 1.0.1) takes for
+ * something else. */
 #include <string.h>
 
 #include "request/body_fields.h"
@@ -14,10 +16,10 @@ struct body {
 /* What the header lines of a part say. */
 struct part {
     struct weir_text name;
-    bool has_name;
     bool has_disposition;
+    bool has_type;
+    bool has_encoding;
     bool is_file;
-    bool is_encoded; /* its content is not its value */
 };
 
 static bool take_literal(struct weir_text *rest, struct weir_text literal)
@@ -43,86 +45,117 @@ static bool is_boundary(struct weir_text boundary)
            && boundary.at[boundary.length - 1] != ' ';
 }
 
-/* Some look for "boundary=" anywhere, so there may be nothing else that could hold it. */
+/* Nothing stands behind the boundary, not even a blank: some take all of that for a part of it. And
+ * some look for "boundary=" anywhere, so there may be nothing else that could hold it. */
 static bool read_boundary(struct weir_text parameters, struct weir_text *boundary)
 {
     struct weir_text name, value;
     while (weir_take_parameter(&parameters, &name, &value)) {
-        if (weir_text_equal_fold(name, WEIR_TEXT("charset"))
-            && memchr(value.at, '=', value.length) == NULL)
-            continue;
-        if (!weir_text_equal_fold(name, WEIR_TEXT("boundary")) || boundary->at != NULL)
+        if (weir_text_equal(name, WEIR_TEXT("boundary"))) {
+            *boundary = value;
+            return parameters.length == 0 && is_boundary(value);
+        }
+        if (!weir_text_equal_fold(name, WEIR_TEXT("charset")) || !weir_body_is_charset(value))
             return false;
-        *boundary = value;
     }
-    return parameters.length == 0 && is_boundary(*boundary);
+    return false;
 }
 
 /* the header lines of a part */
 
-static bool is_one_of(struct weir_text text, const char *const *words, size_t count)
+/* Takes the inside of a quoted string, which ends at the next quote for all parsers: a backslash in
+ * front of one escapes it for some. */
+static bool take_quoted(struct weir_text *rest, struct weir_text *inside)
 {
-    for (size_t i = 0; i < count; i++)
-        if (weir_text_equal_fold(text, weir_text_from(words[i])))
-            return true;
-    return false;
+    if (!take_literal(rest, WEIR_TEXT("\"")))
+        return false;
+    const char *end = rest->length == 0 ? NULL : memchr(rest->at, '"', rest->length);
+    if (end == NULL || (end > rest->at && end[-1] == '\\'))
+        return false;
+    *inside = (struct weir_text){ rest->at, (size_t)(end - rest->at) };
+    return take_literal(rest, *inside) && take_literal(rest, WEIR_TEXT("\""));
 }
 
-static bool read_disposition_parameter(struct weir_text name, struct weir_text value,
-                                       struct part *part)
-{
-    if (weir_text_equal_fold(name, WEIR_TEXT("filename"))
-        || weir_text_equal_fold(name, WEIR_TEXT("filename*")))
-        part->is_file = true;
-    if (weir_text_equal_fold(name, WEIR_TEXT("name*")))
-        return false;
-    if (!weir_text_equal_fold(name, WEIR_TEXT("name")))
-        return true;
-    /* Whether a backslash in a name escapes or stands for itself depends on who reads it. */
-    if (part->has_name || (value.length > 0 && memchr(value.at, '\\', value.length) != NULL))
-        return false;
-    part->name = value;
-    part->has_name = true;
-    return true;
-}
-
+/* The name is quoted, comes first and has no backslash, which some take for an escape; behind it
+ * nothing but the file's name may stand, in one form or both. */
 static bool read_disposition(struct weir_text line, struct part *part)
 {
-    struct weir_text name, value;
-    if (part->has_disposition || line.length < strlen("form-data")
-        || !weir_text_equal_fold((struct weir_text){ line.at, strlen("form-data") },
-                                 WEIR_TEXT("form-data")))
+    struct weir_text file, name;
+    if (part->has_disposition || !take_literal(&line, WEIR_TEXT("form-data; name="))
+        || !take_quoted(&line, &part->name)
+        || (part->name.length > 0 && memchr(part->name.at, '\\', part->name.length) != NULL))
         return false;
     part->has_disposition = true;
-    line.at += strlen("form-data");
-    line.length -= strlen("form-data");
-    while (weir_take_parameter(&line, &name, &value))
-        if (!read_disposition_parameter(name, value, part))
+    if (take_literal(&line, WEIR_TEXT("; filename="))) {
+        part->is_file = true;
+        if (!take_quoted(&line, &file))
             return false;
-    return line.length == 0 && part->has_name;
+    }
+    if (line.length == 0)
+        return true;
+    part->is_file = true;
+    return weir_take_parameter(&line, &name, &file) && weir_text_equal(name, WEIR_TEXT("filename*"))
+           && line.length == 0;
 }
 
+/* A part of parts hides fields from some, and shows them to others. */
+static bool read_type(struct weir_text type, struct part *part)
+{
+    const size_t length = strlen("multipart/");
+    bool is_nested =
+        type.length >= length
+        && weir_text_equal_fold((struct weir_text){ type.at, length }, WEIR_TEXT("multipart/"));
+    bool is_second = part->has_type;
+    part->has_type = true;
+    return !is_nested && !is_second;
+}
+
+/* What is encoded has another value for those who decode it. */
+static bool read_encoding(struct weir_text encoding, struct part *part)
+{
+    bool is_second = part->has_encoding;
+    part->has_encoding = true;
+    return !is_second
+           && (weir_text_equal_fold(encoding, WEIR_TEXT("7bit"))
+               || weir_text_equal_fold(encoding, WEIR_TEXT("8bit"))
+               || weir_text_equal_fold(encoding, WEIR_TEXT("binary")));
+}
+
+static bool take_line_name(struct weir_text *line, struct weir_text *name)
+{
+    *name = (struct weir_text){ line->at, 0 };
+    while (name->length < line->length && weir_is_token_char(line->at[name->length]))
+        name->length++;
+    return name->length > 0 && take_literal(line, *name) && take_literal(line, WEIR_TEXT(": "))
+           && line->length > 0 && line->at[0] != ' ' && line->at[0] != '\t'
+           && line->at[line->length - 1] != ' ' && line->at[line->length - 1] != '\t';
+}
+
+static bool ends_with_fold(struct weir_text text, struct weir_text end)
+{
+    return text.length >= end.length
+           && weir_text_equal_fold(
+               (struct weir_text){ text.at + text.length - end.length, end.length }, end);
+}
+
+/* libmicrohttpd looks for "Content-Type: " anywhere in a line, and so finds it at the end of a longer
+ * name and in the value of another line. */
 static bool read_line(struct weir_text line, struct part *part)
 {
-    static const char *const plain[] = { "7bit", "8bit", "binary" };
-    struct weir_text name = { NULL, 0 };
-    weir_text_take_first(&line, ':', &name);
-    if (line.at == NULL || name.length == 0)
+    struct weir_text name;
+    if (!take_line_name(&line, &name))
         return false;
-    for (size_t i = 0; i < name.length; i++)
-        if (!weir_is_token_char(name.at[i]))
-            return false;
-
-    line = weir_text_trim(line);
     if (weir_text_equal_fold(name, WEIR_TEXT("Content-Disposition")))
         return read_disposition(line, part);
+    if (memchr(line.at, ':', line.length) != NULL)
+        return false;
+    if (weir_text_equal_fold(name, WEIR_TEXT("Content-Type")))
+        return read_type(line, part);
     if (weir_text_equal_fold(name, WEIR_TEXT("Content-Transfer-Encoding")))
-        part->is_encoded = part->is_encoded || !is_one_of(line, plain, 3);
-    else if (weir_text_equal_fold(name, WEIR_TEXT("Content-Type")) && line.length >= 10)
-        part->is_encoded =
-            part->is_encoded
-            || weir_text_equal_fold((struct weir_text){ line.at, 10 }, WEIR_TEXT("multipart/"));
-    return true;
+        return read_encoding(line, part);
+    return !ends_with_fold(name, WEIR_TEXT("Content-Type"))
+           && !ends_with_fold(name, WEIR_TEXT("Content-Transfer-Encoding"))
+           && !ends_with_fold(name, WEIR_TEXT("Content-Disposition"));
 }
 
 /* Takes a line that ends with CRLF and has no other control characters than tabs in it. */
@@ -142,7 +175,7 @@ static bool take_line(struct weir_text *rest, struct weir_text *line)
 static bool read_head(struct body *body, struct part *part)
 {
     struct weir_text line;
-    *part = (struct part){ .has_name = false };
+    *part = (struct part){ .is_file = false };
     do {
         if (!take_line(&body->rest, &line) || (line.length > 0 && !read_line(line, part)))
             return false;
@@ -183,10 +216,11 @@ static bool take_content(struct body *body, struct weir_text *content)
 /* the parts */
 
 static struct weir_body_field *find_field(struct weir_body_field *fields, size_t count,
-                                          struct weir_text name)
+                                          struct weir_text name, bool folds)
 {
     for (size_t i = 0; i < count; i++)
-        if (weir_text_equal(fields[i].name, name))
+        if (weir_text_equal(fields[i].name, name)
+            || (folds && weir_text_equal_fold(fields[i].name, name)))
             return &fields[i];
     return NULL;
 }
@@ -197,10 +231,10 @@ static bool read_part(struct body *body, struct weir_body_field *fields, size_t 
     struct weir_text content;
     if (!read_head(body, &part) || !take_content(body, &content))
         return false;
-    struct weir_body_field *field = find_field(fields, count, part.name);
-    if (field == NULL)
-        return true;
-    if (field->value.at != NULL || part.is_file || part.is_encoded)
+    struct weir_body_field *field = find_field(fields, count, part.name, false);
+    if (field == NULL) /* one that differs in letter case is the same name to some */
+        return find_field(fields, count, part.name, true) == NULL;
+    if (field->value.at != NULL || part.is_file)
         return false;
     field->value = content;
     return weir_body_value_is_sound(content);

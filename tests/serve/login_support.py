@@ -112,6 +112,11 @@ class AttackTest(DemoTest):
         self.assertIn("set-cookie", answer.headers, answer)
         return answer.headers["set-cookie"].split(";")[0]
 
+    def set_cookies(self, answer):
+        """The lines with which an answer sets or takes back cookies."""
+        lines = answer.headers.get("set-cookie")
+        return lines.split(", ") if lines else []
+
     def store_text(self):
         """All keys and values of Redis."""
         found = []
@@ -127,7 +132,7 @@ class AttackTest(DemoTest):
 
 
 def assert_device_cookie(test, line):
-    test.assertRegex(line, r"^weir_known_[\w-]+=v1\.[\w-]{22}\.\d+\.[\w-]{22}; Max-Age=\d+; Path=/; "
+    test.assertRegex(line, r"^weir_known_[\w-]+=v1\.[\w-]{22}\.\d+\.[\w-]{22}; Max-Age=\d+; Path=/login; "
                            r"HttpOnly; SameSite=Lax(; Secure)?$")
 
 

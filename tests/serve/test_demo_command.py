@@ -92,9 +92,14 @@ class Command(DemoTest):
         self.assertEqual(demo.get("/ip").status, 200)
         keys = redis.command("KEYS", "*")
         self.assertTrue(keys and all(key.startswith("other:") for key in keys), keys)
-        done = self.check_config(config, "--store", "sqlite:x")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("/store/url", done.stderr)
+        for url in ("sqlite:x", "", "127.0.0.1:6379", "${WEIR_NO_SUCH_VARIABLE}", "redis://h:99999"):
+            done = self.check_config(config, "--store", url)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("weir-demo: --store: /store/url: ", done.stderr)
+        config["store"]["memory"] = "64KiB"
+        done = self.check_config(config, "--store", "memory:")
+        self.assertIn(".json: /store/memory: ", done.stderr)
+        self.assertIn("128KiB", done.stderr)
 
     def test_leaves_the_files_settings_for_tls_to_the_files_store(self):
         config = one_limit("ip", "5/minute")

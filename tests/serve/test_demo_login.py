@@ -1,10 +1,16 @@
 """POST /login: what a guesser may and may not learn."""
 
 import json
+import pathlib
+import re
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
 import unittest
 
+from login_support import own_policy
 from support import FREE, PRO, Demo, DemoTest, make_config
 
 FORM = "application/x-www-form-urlencoded"
@@ -14,6 +20,26 @@ RIGHT = "username=ann&password=correct+horse+battery+staple"
 def generous(rate="100000/hour"):
     return make_config({"login": [{"name": "address", "by": "ip", "rate": rate}]},
                        [("POST /login", {"auth": "none", "policy": "login"})])
+
+
+LOGIN_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/login.md"
+
+
+class Page(DemoTest):
+    """What docs/login.md lets its reader paste into a shell, in its order, on the demo's own policy."""
+
+    @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+    def test_does_what_the_page_says(self):
+        demo = Demo(self, own_policy(), options=["--show-codes"])
+        script = re.search(r"```sh\n(for try.*?)```", LOGIN_PAGE.read_text(encoding="utf-8"), re.S)[1]
+        self.assertEqual(script.count("http://127.0.0.1:8080"), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            said = subprocess.run(["bash", "-c", script.replace("http://127.0.0.1:8080", demo.url.rstrip("/"))], cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60,
+                                  check=True).stdout.decode()
+        statuses = [int(found) for found in re.findall(r"^(?:HTTP/1.1 )?(\d{3})\b", said, re.M)]
+        self.assertEqual(statuses, [401] * 5 + [429, 200] + [401] * 6 + [202, 401])
+        self.assertEqual(said.lower().count("set-cookie: weir_known_"), 1)
 
 
 class Login(DemoTest):

@@ -149,6 +149,23 @@ class Faults(DemoTest):
         self.redis.start(keeps_port=True)
         self.check_return()
 
+    def test_says_on_its_health_page_that_redis_is_full(self):
+        self.start(Redis(self))
+        wait_until(self.is_normal, "the server has found Redis")
+        self.redis.command("CONFIG", "SET", "maxmemory", "1")
+
+        def is_degraded():
+            self.check_open()
+            return self.is_degraded()
+
+        wait_until(is_degraded, "the health page says so")
+        health = self.client.get("/healthz").json()
+        self.assertEqual((health["answering"], health["breaker"]), (True, "closed"))
+        self.assertRegex(health["why"], "^OOM ")
+        self.redis.command("CONFIG", "SET", "maxmemory", "0")
+        wait_until(self.is_normal, "the server is back to normal")
+        self.assertNotIn("why", self.client.get("/healthz").json())
+
     def test_returns_as_soon_after_a_long_outage(self):
         self.start(Redis(self))
         wait_until(self.is_normal, "the server has found Redis")

@@ -222,6 +222,22 @@ class LockOut:
             self.assertIn(huge.status, (413, 431))
         self.assertEqual(self.log_in(demo, source="127.0.7.7", cookie=cookie).status, 200)
 
+    def test_a_browser_of_many_accounts_keeps_nine_cookies(self):
+        demo = self.start()
+        first = self.cookie_of(self.log_in(demo, source="127.0.0.3"))
+        begin = first.split("_known_")[0] + "_known_"
+        jar = [f"{begin}{i:010}=v" for i in range(20)]
+        for left in (12, 8, 8):  # eight at once
+            answer = self.log_in(demo, source="127.0.0.4", cookie="; ".join(["a=b", first, *jar]))
+            self.assertEqual(answer.status, 200)
+            gone = [line.split("=")[0] for line in self.set_cookies(answer)]
+            self.assertEqual(gone, [cookie.split("=")[0] for cookie in jar[:len(jar) - left]])
+            for line in self.set_cookies(answer):
+                self.assertRegex(line, r"^\w+=; Max-Age=0; Path=/login; HttpOnly; SameSite=Lax$")
+            jar = jar[-left:]
+        full = "; ".join([first, *jar, f"{begin}abcdefghij=v"])
+        self.assertEqual(self.set_cookies(self.log_in(demo, password="wrong", cookie=full)), [])
+
     def test_a_known_device_may_not_guess_for_ever(self):
         demo = self.start(own_policy({"limits": [{"name": "stop", "rate": "12/366days"},
                                                  {"name": "device", "rate": "12/second"}]}))
@@ -359,6 +375,17 @@ class OnRedis(Guessing, LockOut, OneAnswer, AttackTest):
         self.assertEqual(set(seen), {401, 429})
         self.assertEqual(seen[-1], 429)
         self.assertEqual(self.log_in(demo, source="127.0.9.9").status, 429)
+
+    def test_two_typos_are_no_failure_without_redis_and_many_instances(self):
+        demo = self.start(own_policy(instances=100))
+        self.assertEqual(self.miss(demo), 401)
+        self.redis.kill()
+        self.assertEqual([self.miss(demo), self.miss(demo), self.log_in(demo).status],
+                         [401, 401, 200])
+        seen = [self.log_in(demo, password="wrong", source=f"127.0.7.{i}") for i in range(9)]
+        self.assertEqual([answer.status for answer in seen][-5:], [429] * 5)
+        for answer in seen[-5:]:
+            self.assertEqual(answer.headers["retry-after"], "60", "not till next year")
 
     def test_a_redis_that_hangs_opens_nothing(self):
         config = own_policy()

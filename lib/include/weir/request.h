@@ -45,22 +45,28 @@ WEIR_API bool weir_request_has_body(const struct weir_request *request);
 
 /* The whole body, for links of the chain; a wrapped application gets it afterwards, in the calls that
  * it would have seen. On the first call it is not there yet: false, and the handler returns WEIR_WAIT, to be
- * called again when it is. A body above `max_bytes` is answered 413 by the chain itself. */
+ * called again when it is. A body above `max_bytes` is answered 413 by the chain itself. A wrapped
+ * handler cannot wait: for it, false means that nobody in the chain has read the body. */
 WEIR_API bool weir_request_body(struct weir_request *request, size_t max_bytes, const char **bytes,
                                 size_t *length);
 
 enum weir_field {
-    WEIR_FIELD_WAIT,   /* the body is not there yet: return WEIR_WAIT, to be called again */
-    WEIR_FIELD_FOUND,  /* it may be empty                                                 */
-    WEIR_FIELD_ABSENT, /* not in the body, or null                                        */
-    WEIR_FIELD_BROKEN, /* the body is not what it says, or can be read in two ways: 400   */
-    WEIR_FIELD_FOREIGN /* the body is of another kind: 415                                */
+    WEIR_FIELD_WAIT,    /* the body is not there yet: return WEIR_WAIT, to be called again */
+    WEIR_FIELD_FOUND,   /* it may be empty                                                 */
+    WEIR_FIELD_ABSENT,  /* not in the body, or null                                        */
+    WEIR_FIELD_BROKEN,  /* the body is not what it says, or can be read in two ways: 400   */
+    WEIR_FIELD_FOREIGN, /* the body is of another kind: 415                                */
+    WEIR_FIELD_UNREAD   /* weir has not read it, and a wrapped handler cannot wait for it  */
 };
 
 /* A field of the body, decoded and with a NUL behind it, but otherwise as it was sent: of a form, of
  * a multipart form, or of a JSON object ("user.name" is a member of the member "user"). It is read as
  * limits by "field:NAME" read it, so that what was counted is what is found here; docs/identity.md
- * says what is broken. Asks for a body of at most 16 KiB, unless it has been asked for. */
+ * says what is broken. Asks for a body of at most 16 KiB, unless it has been asked for.
+ *
+ * A wrapped handler gets UNREAD, and never WAIT, where nobody in the chain has read the body; it reads
+ * it itself then, or refuses it. A limiter has read it where the policy of the route counts by a field,
+ * unless it came in chunks, or was too long, where nothing is refused for that: see docs/wrap.md. */
 WEIR_API enum weir_field weir_request_field(struct weir_request *request, const char *name,
                                             const char **value, size_t *length);
 

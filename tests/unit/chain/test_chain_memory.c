@@ -252,7 +252,8 @@ static void gives_no_password_back_to_the_heap(void **state)
     } rows[] = {
         { "application/json", "{\"password\": \"hunter2 is it\"}" },
         { "multipart/form-data; boundary=b",
-          "--b\r\nContent-Disposition: form-data; name=password\r\n\r\nhunter2 is it\r\n--b--" },
+          "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nhunter2 is "
+          "it\r\n--b--\r\n" },
     };
     secret = "hunter2";
     freed = 0;

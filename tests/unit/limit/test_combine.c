@@ -262,11 +262,122 @@ static void shares_units_of_windows_and_time_of_the_rest(void **state)
         print_message("    %s\n", rows[i].when);
         assert_int_equal(weir_rate_make(rows[i].limit, MINUTE_US, rows[i].burst, &whole, NULL),
                          WEIR_OK);
-        struct weir_rate share = weir_rate_share(&whole, rows[i].algorithm, rows[i].instances);
+        const struct weir_limit_rule rule = { .algorithm = rows[i].algorithm };
+        struct weir_rate share = weir_rate_share(&whole, &rule, rows[i].instances);
         assert_int_equal(share.limit, rows[i].want.limit);
         assert_int_equal(share.burst, rows[i].want.burst);
         assert_int_equal(share.window_us, rows[i].want.window_us);
     }
+}
+
+static void leaves_three_tries_where_failures_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when;
+        struct weir_limit_rule rule;
+        uint64_t limit, window_us;
+        unsigned instances;
+        struct {
+            uint64_t burst, window_us;
+        } want;
+    } rows[] = {
+        { "a log",
+          { .algorithm = WEIR_SLIDING_LOG, .count.kind = WEIR_COUNT_FAILURES },
+          5,
+          MINUTE_US,
+          3,
+          { 3, MINUTE_US } },
+        { "a rate",
+          { .algorithm = WEIR_GCRA, .count.kind = WEIR_COUNT_FAILURES },
+          10,
+          MINUTE_US,
+          100,
+          { 3, 100 * MINUTE_US } },
+        { "a rate whose window would be too long",
+          { .algorithm = WEIR_GCRA, .count.kind = WEIR_COUNT_FAILURES },
+          10,
+          WEIR_WINDOW_MAX_US,
+          100,
+          { 3, WEIR_WINDOW_MAX_US } },
+        { "enough for all",
+          { .algorithm = WEIR_SLIDING_LOG, .count.kind = WEIR_COUNT_FAILURES },
+          100,
+          MINUTE_US,
+          10,
+          { 10, MINUTE_US } },
+        { "fewer than three",
+          { .algorithm = WEIR_SLIDING_LOG, .count.kind = WEIR_COUNT_FAILURES },
+          2,
+          MINUTE_US,
+          10,
+          { 2, MINUTE_US } },
+        { "what counts nothing but stands beside",
+          { .algorithm = WEIR_SLIDING_LOG },
+          5,
+          MINUTE_US,
+          3,
+          { 3, MINUTE_US } },
+        { "a year's hard stop, which holds a day",
+          { .algorithm = WEIR_FIXED_WINDOW, .from_first = true, .count.kind = WEIR_COUNT_FAILURES },
+          100,
+          WEIR_WINDOW_MAX_US,
+          100,
+          { 3, 24 * 60 * MINUTE_US } },
+        { "a year on the clock, whose edges stay",
+          { .algorithm = WEIR_FIXED_WINDOW, .count.kind = WEIR_COUNT_FAILURES },
+          100,
+          WEIR_WINDOW_MAX_US,
+          100,
+          { 3, WEIR_WINDOW_MAX_US } },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_rate whole;
+        print_message("    %s\n", rows[i].when);
+        assert_int_equal(weir_rate_make(rows[i].limit, rows[i].window_us, 0, &whole, NULL),
+                         WEIR_OK);
+        struct weir_limit_rule rule = rows[i].rule;
+        rule.is_for_tries = true;
+        struct weir_rate share = weir_rate_share(&whole, &rule, rows[i].instances);
+        assert_int_equal(share.burst, rows[i].want.burst);
+        assert_int_equal(share.window_us, rows[i].want.window_us);
+    }
+}
+
+/* However it has to be rounded to be exact. */
+static void leaves_three_tries_of_every_rate(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { 3, 5, 7, 10, 11, 100, 999, 29219, 999999937, 1000000000 };
+    static const uint64_t windows[] = { 1000, MINUTE_US, 86399999000, WEIR_WINDOW_MAX_US };
+    static const unsigned instances[] = { 2, 3, 7, 100, 9999, 10000 };
+    for (int algorithm = WEIR_GCRA; algorithm < WEIR_PENALTY; algorithm++)
+        for (size_t i = 0; i < COUNT_OF(limits) * COUNT_OF(windows) * COUNT_OF(instances); i++) {
+            const struct weir_limit_rule rule = { .algorithm = (enum weir_algorithm)algorithm,
+                                                  .is_for_tries = true };
+            uint64_t limit = limits[i % COUNT_OF(limits)];
+            uint64_t window_us = windows[i / COUNT_OF(limits) % COUNT_OF(windows)];
+            struct weir_rate whole;
+            if (weir_rate_make(limit, window_us, 0, &whole, NULL) != WEIR_OK)
+                continue;
+            struct weir_rate share =
+                weir_rate_share(&whole, &rule, instances[i / COUNT_OF(limits) / COUNT_OF(windows)]);
+            assert_true(share.burst >= 3 && share.burst <= whole.burst);
+            assert_true(share.limit >= 1);
+        }
+}
+
+static void lets_memory_tell_nobody_to_wait_longer_than_a_minute(void **state)
+{
+    (void)state;
+    struct weir_answer answers[] = { { .retry_us = 59999999, .reset_us = MINUTE_US * 5 },
+                                     { .retry_us = MINUTE_US * 5, .reset_us = MINUTE_US * 5 },
+                                     { .allowed = true } };
+    weir_cap_waits(answers, COUNT_OF(answers));
+    assert_int_equal(answers[0].retry_us, 59999999);
+    assert_int_equal(answers[1].retry_us, MINUTE_US);
+    assert_int_equal(answers[1].reset_us, MINUTE_US * 5);
+    assert_int_equal(answers[2].retry_us, 0);
 }
 
 static void takes_the_worst_of_several_answers(void **state)
@@ -311,6 +422,9 @@ int main(void)
         cmocka_unit_test(hands_everything_that_a_limit_says_to_the_store),
         cmocka_unit_test(takes_no_more_limits_than_a_check_has),
         cmocka_unit_test(shares_units_of_windows_and_time_of_the_rest),
+        cmocka_unit_test(leaves_three_tries_where_failures_are_counted),
+        cmocka_unit_test(leaves_three_tries_of_every_rate),
+        cmocka_unit_test(lets_memory_tell_nobody_to_wait_longer_than_a_minute),
         cmocka_unit_test(takes_the_worst_of_several_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -448,7 +448,7 @@ static void takes_the_size_of_a_file_that_says_one_or_of_its_policy(void **state
 static void leaves_bodies_alone_where_no_limit_counts_by_them(void **state)
 {
     (void)state;
-    static const char *const paths[] = { "/plain", "/off", "/nowhere" };
+    static const char *const paths[] = { "/plain", "/nowhere" };
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         struct weir_request *request = start(paths[i], "text/plain", "198.51.100.1");
         assert_int_equal(by_hand_run(request), 200);
@@ -459,6 +459,35 @@ static void leaves_bodies_alone_where_no_limit_counts_by_them(void **state)
     assert_int_equal(by_hand_run(request), 401);
     assert_int_equal(request->body_stage, WEIR_BODY_UNASKED);
     weir_request_end(request);
+}
+
+/* The handler may ask for fields all the same. */
+static void reads_bodies_where_limits_are_off_and_refuses_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+    } unread[] = { { "Transfer-Encoding", "chunked" }, { "Content-Length", "16385" } };
+    script.body_max = 100;
+    for (int times = 0; times < 3; times++) {
+        assert_int_equal(post("/off", FORM, "username=bob"), 200);
+        assert_string_equal(script.body, "username=bob");
+        assert_int_equal(post("/off", JSON, "{"), 200);
+        assert_int_equal(post("/off", "text/plain", "x"), 200);
+    }
+    script.body_max = 0;
+    for (size_t i = 0; i < COUNT_OF(unread); i++) {
+        struct weir_request *request = start("/off", FORM, "198.51.100.1");
+        by_hand_header(request, unread[i].name, unread[i].value);
+        assert_int_equal(by_hand_run(request), 200);
+        assert_int_equal(request->body_stage, WEIR_BODY_UNASKED);
+        weir_request_end(request);
+    }
+    struct weir_request *request = start("/off", FORM, "198.51.100.1");
+    assert_int_equal(by_hand_run(request), 0);
+    assert_int_equal(request->body_stage, WEIR_BODY_ASKED);
+    weir_request_end(request);
+    assert_int_equal(decisions, 0);
 }
 
 static void keeps_nobody_out_where_it_only_watches(void **state)
@@ -590,6 +619,7 @@ int main(void)
         TEST(refuses_what_turns_out_too_long),
         TEST(takes_the_size_of_a_file_that_says_one_or_of_its_policy),
         TEST(leaves_bodies_alone_where_no_limit_counts_by_them),
+        TEST(reads_bodies_where_limits_are_off_and_refuses_none),
         TEST(keeps_nobody_out_where_it_only_watches),
         TEST(counts_nothing_for_a_client_that_vanishes_before_its_body_is_whole),
         TEST(shows_what_is_left_beside_a_refusal_of_a_body),

@@ -136,6 +136,38 @@ static void gives_each_device_a_name_of_its_own(void **state)
     assert_string_not_equal(one.id, other.id);
 }
 
+static void forgets_the_oldest_cookies_of_others(void **state)
+{
+    (void)state;
+    struct weir_account ann = account_of("field:username=ann");
+    char first[1000] = "", second[1000] = "";
+    const char *own = cookie_for(&ann, NOW);
+    for (size_t i = 0; i < 11; i++) {
+        char *line = i < 6 ? first : second;
+        snprintf(line + strlen(line), 30, "known_%010zu=v; ", i);
+    }
+    snprintf(second + strlen(second), sizeof second - strlen(second),
+             "known_=1; known_012345678;=;known_\"12345678\"=; unknown_0123456789=1; %s", own);
+    const struct weir_line lines[] = { { WEIR_TEXT("Cookie"), weir_text_from(first) },
+                                       { WEIR_TEXT("Host"), WEIR_TEXT("known_0123456789=1") },
+                                       { WEIR_TEXT("Cookie"), { NULL, 0 } },
+                                       { WEIR_TEXT("COOKIE"), weir_text_from(second) } };
+    struct weir_facts facts = { .headers = lines, .header_count = COUNT_OF(lines) };
+    struct weir_text names[8];
+    assert_int_equal(weir_device_surplus(&ann, &facts, names, 8), 3);
+    assert_true(weir_text_equal(names[0], WEIR_TEXT("known_0000000000")));
+    assert_true(weir_text_equal(names[2], WEIR_TEXT("known_0000000002")));
+    assert_int_equal(weir_device_surplus(&ann, &facts, names, 2), 2);
+    facts.header_count = 3;
+    assert_int_equal(weir_device_surplus(&ann, &facts, names, 8), 0);
+
+    char memory[WEIR_COOKIE_BYTES];
+    struct weir_buffer text = weir_buffer_init(memory, sizeof memory);
+    weir_device_write_expired(&ann, names[0], &text);
+    assert_string_equal(weir_buffer_string(&text), "known_0000000000=; Max-Age=0; Path=/login; "
+                                                   "HttpOnly; SameSite=Lax; Secure");
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -145,6 +177,7 @@ int main(void)
         cmocka_unit_test(takes_no_cookie_that_was_changed),
         cmocka_unit_test(writes_what_browsers_keep_to_themselves),
         cmocka_unit_test(gives_each_device_a_name_of_its_own),
+        cmocka_unit_test(forgets_the_oldest_cookies_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

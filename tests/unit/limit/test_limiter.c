@@ -132,6 +132,8 @@ static const char policy_json[] =
     "\"on_store_failure\": \"closed\"},"
     "    \"memory\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"4/minute\"}], "
     "\"on_store_failure\": \"memory\"},"
+    "    \"slow\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"2/hour\"}], "
+    "\"on_store_failure\": \"memory\", \"retry_after\": {\"round\": \"5m\"}},"
     "    \"mixed\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"4/minute\"}],"
     "      \"on_store_failure\": {\"timeout\": \"open\", \"unavailable\": \"memory\", \"error\": "
     "\"closed\"}},"
@@ -148,6 +150,7 @@ static const char policy_json[] =
     "    {\"match\": \"* /memory\", \"policy\": \"memory\"},"
     "    {\"match\": \"* /nothing\", \"auth\": \"required\", \"policy\": \"nothing\"},"
     "    {\"match\": \"* /heavy\", \"policy\": \"memory\", \"cost\": 4},"
+    "    {\"match\": \"* /slow\", \"policy\": \"slow\"},"
     "    {\"match\": \"* /mixed\", \"policy\": \"mixed\"},"
     "    {\"match\": \"* /shadow\", \"policy\": \"shadow\"},"
     "    {\"match\": \"* /off\", \"policy\": \"off\"},"
@@ -566,6 +569,21 @@ static void divides_the_limit_among_instances_on_memory(void **state)
     assert_int_equal(passed, 2);
 }
 
+/* The store may be back any time, and its count is another. */
+static void sends_nobody_away_for_long_while_memory_stands_in(void **state)
+{
+    (void)state;
+    static const unsigned statuses[] = { 200, 429 };
+    told.is_ready = false;
+    for (size_t i = 0; i < COUNT_OF(statuses); i++) {
+        struct weir_request *request = ask_as("/slow", NULL);
+        assert_int_equal(by_hand_run(request), statuses[i]);
+        if (statuses[i] == 429)
+            assert_string_equal(header(request, "Retry-After"), "60");
+        weir_request_end(request);
+    }
+}
+
 static void promises_nothing_of_a_limit_of_zero(void **state)
 {
     (void)state;
@@ -758,7 +776,8 @@ static void shares_every_rate_without_giving_more(void **state)
                                    1,
                                    0,
                                    0 };
-        struct weir_rate share = weir_rate_share(&whole, rows[i].algorithm, rows[i].instances);
+        const struct weir_limit_rule rule = { .algorithm = rows[i].algorithm };
+        struct weir_rate share = weir_rate_share(&whole, &rule, rows[i].instances);
         uint64_t least = rows[i].instances > rows[i].limit ? 1 : whole.burst / rows[i].instances;
         assert_true(share.burst >= 1 && share.burst <= least);
         assert_true(share.limit >= 1);
@@ -909,6 +928,7 @@ int main(void)
         TEST(asks_clients_to_wait_as_long_as_the_store_says),
         TEST(asks_how_the_store_is_only_where_it_keeps_somebody_out),
         TEST(divides_the_limit_among_instances_on_memory),
+        TEST(sends_nobody_away_for_long_while_memory_stands_in),
         TEST(promises_nothing_of_a_limit_of_zero),
         TEST(keeps_a_refusal_of_the_store_from_the_fallback),
         TEST(only_watches_in_shadow_and_does_nothing_when_off),

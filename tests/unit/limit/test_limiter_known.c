@@ -406,7 +406,9 @@ static void opens_for_nobody_when_the_store_goes_in_between(void **state)
     }
     /* The look fails as well: a stranger, unless there is a cookie. */
     thin.fails_from = 0;
+    unsigned submitted = thin.submitted;
     assert_int_equal(ask(401, .ip = "198.51.100.2"), 401);
+    assert_int_equal(thin.submitted - submitted, 1); /* a request waits for one timeout only */
     assert_int_equal(ask(401, .ip = HOME), 401);
     assert_int_equal(ask(200, .ip = HOME), 429);
     assert_int_equal(ask(200, .ip = HOME, .cookie = cookie), 200);

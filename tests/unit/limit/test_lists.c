@@ -187,7 +187,7 @@ static void spends_nothing_for_who_is_denied(void **state)
     assert_null(last.policy);
 }
 
-static void asks_who_is_denied_for_no_body(void **state)
+static void reads_bodies_of_who_is_allowed_and_not_of_who_is_denied(void **state)
 {
     (void)state;
     struct weir_request *request = by_hand_request(chain, "POST", "/fields");
@@ -202,7 +202,20 @@ static void asks_who_is_denied_for_no_body(void **state)
     by_hand_peer(request, PROXY);
     by_hand_header(request, "X-User", "ann");
     request->facts.has_body = true;
+    assert_int_equal(by_hand_run(request), 0); /* the handler may ask for fields of it */
+    assert_int_equal(request->body_stage, WEIR_BODY_ASKED);
+    assert_true(weir_request_take_body(request, "broken", 6));
+    request->body_stage = WEIR_BODY_WHOLE;
     assert_int_equal(by_hand_run(request), 200);
+    weir_request_end(request);
+
+    request = by_hand_request(chain, "POST", "/fields");
+    by_hand_peer(request, PROXY);
+    by_hand_header(request, "X-User", "ann");
+    by_hand_header(request, "Transfer-Encoding", "chunked");
+    request->facts.has_body = true;
+    assert_int_equal(by_hand_run(request), 200);
+    assert_int_equal(request->body_stage, WEIR_BODY_UNASKED);
     weir_request_end(request);
 }
 
@@ -328,7 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(keeps_out_who_is_denied),
         TEST(spends_nothing_for_who_is_denied),
-        TEST(asks_who_is_denied_for_no_body),
+        TEST(reads_bodies_of_who_is_allowed_and_not_of_who_is_denied),
         TEST(lets_through_who_is_allowed),
         TEST(believes_no_address_that_a_client_has_made_up),
         TEST(still_asks_who_is_allowed_for_a_key),

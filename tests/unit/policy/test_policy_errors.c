@@ -384,7 +384,7 @@ static void refuses_numbers_out_of_range(void **state)
           "the name of a file" },
         { "{\"store\":{\"tls\":{\"server_name\":\"a b\"}}}", WEIR_E_VALUE, "/store/tls/server_name",
           "such as \"redis.example\"" },
-        { "{\"store\":{\"memory\":\"63KiB\"}}", WEIR_E_VALUE, "/store/memory", "from \"64KiB\"" },
+        { "{\"store\":{\"memory\":\"127KiB\"}}", WEIR_E_VALUE, "/store/memory", "from \"128KiB\"" },
         { "{\"store\":{\"memory\":\"2048GiB\"}}", WEIR_E_VALUE, "/store/memory", "to \"1TiB\"" },
         { "{\"store\":{\"memory\":\"64MB\"}}", WEIR_E_VALUE, "/store/memory", "such as \"64MiB\"" },
     };

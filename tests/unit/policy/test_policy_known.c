@@ -38,6 +38,43 @@ static void reads_what_is_remembered(void **state)
     }
 }
 
+static void sends_the_cookie_where_the_policy_is_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *routes, *path;
+    } rows[] = {
+        { "\"routes\":[{\"match\":\"POST /login\",\"policy\":\"p\"}]", "/login" },
+        { "\"routes\":[{\"match\":\"GET /x\"},{\"match\":\"POST /a/login\",\"policy\":\"p\"},"
+          "{\"match\":\"POST /a/logon\",\"policy\":\"p\"}]",
+          "/a" },
+        { "\"routes\":[{\"match\":\"POST /a/b\",\"policy\":\"p\"},"
+          "{\"match\":\"POST /a\",\"policy\":\"p\"}]",
+          "/a" },
+        { "\"routes\":[{\"match\":\"POST /a\",\"policy\":\"p\"},"
+          "{\"match\":\"POST /b\",\"policy\":\"p\"}]",
+          "/" },
+        { "\"routes\":[{\"match\":\"POST /a/:id/login\",\"policy\":\"p\"}]", "/a" },
+        { "\"routes\":[{\"match\":\"* /a/b/*\",\"policy\":\"p\"}]", "/a/b" },
+        { "\"routes\":[{\"match\":\"* *\",\"policy\":\"p\"}]", "/" },
+        { "\"routes\":[{\"match\":\"POST /a/b;c\",\"policy\":\"p\"}]", "/a" },
+        { "\"routes\":[{\"match\":\"POST /a/b c\",\"policy\":\"p\"}]", "/a" },
+        { "\"routes\":[{\"match\":\"POST /login\",\"case\":\"fold\",\"policy\":\"p\"}]", "/" },
+        { "\"routes\":[{\"match\":\"POST /login\",\"policy\":\"p\"}],\"default\":\"p\"", "/" },
+        { "\"default\":\"p\"", "/" },
+        { "\"routes\":[]", "/" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char json[1000];
+        print_message("    %s\n", rows[i].routes);
+        snprintf(json, sizeof json, "{\"secret\":\"s\",%s,\"policies\":{\"p\":{%s}}}",
+                 rows[i].routes, KNOWN("") "\"limits\":[" UNKNOWN "]");
+        struct weir_policy *policy = parse(json);
+        assert_string_equal(policy->rulesets[0].known->path, rows[i].path);
+        weir_policy_free(policy);
+    }
+}
+
 static void takes_devices_to_count_by(void **state)
 {
     (void)state;
@@ -95,6 +132,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_remembered),
+        cmocka_unit_test(sends_the_cookie_where_the_policy_is_asked_for),
         cmocka_unit_test(takes_devices_to_count_by),
         cmocka_unit_test(refuses_what_cannot_be),
     };

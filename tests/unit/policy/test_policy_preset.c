@@ -30,7 +30,7 @@ static void loads_each_preset(void **state)
           366 * 86400 },
         { POLICY("\"preset\":\"otp-send\""), "gap", "destination", 1, 30 },
         { SECRET("\"preset\":\"otp-verify\""), "account", "destination", 10, 3600 },
-        { POLICY("\"preset\":\"password-reset\""), "account", "email", 3, 3600 },
+        { POLICY("\"preset\":\"password-reset\""), "account", "email", 20, 3600 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct weir_policy *policy = parse(rows[i].json);
@@ -113,6 +113,79 @@ static void names_the_place_of_an_error_in_the_file(void **state)
         struct weir_error error = refusal(rows[i].json);
         assert_error(&error, rows[i].code, rows[i].path, rows[i].text);
     }
+}
+
+/* Who takes it as it is cannot do anything about it. */
+static void warns_of_nothing_that_is_a_presets_own(void **state)
+{
+    (void)state;
+    static const char *const presets[] = { "login", "otp-send", "otp-verify", "password-reset" };
+    static const unsigned instances[] = { 1, 2, 3, 10, 100, 10000 };
+    for (size_t i = 0; i < COUNT_OF(presets) * COUNT_OF(instances); i++) {
+        char json[300];
+        snprintf(json, sizeof json,
+                 "{\"secret\":\"sixteen letters.\",\"instances\":%u,\"store\":{\"url\":"
+                 "\"redis://h\"},\"policies\":{\"p\":{\"preset\":\"%s\",\"limits\":[{\"name\":"
+                 "\"address\",\"exact\":true}]}}}",
+                 instances[i / COUNT_OF(presets)], presets[i % COUNT_OF(presets)]);
+        struct weir_policy *policy = parse(json);
+        if (weir_policy_warning_count(policy) > 0)
+            fail_msg("%s: %s", json, weir_policy_warning(policy, 0)->text);
+        weir_policy_free(policy);
+    }
+}
+
+static void warns_of_what_the_file_makes_of_a_preset(void **state)
+{
+    (void)state;
+    struct weir_policy *policy =
+        parse("{\"secret\":\"sixteen letters.\",\"instances\":100,\"store\":{\"url\":"
+              "\"redis://h\"},\"policies\":{\"p\":{\"preset\":\"login\",\"limits\":["
+              "{\"name\":\"pair\",\"rate\":\"4/15minutes\"}]}}}");
+    assert_int_equal(weir_policy_warning_count(policy), 1);
+    assert_int_equal(weir_policy_warning(policy, 0)->code, WEIR_W_SHARE_ROUNDED_UP);
+    assert_string_equal(weir_policy_warning(policy, 0)->path, "/policies/p/limits/0/rate");
+    weir_policy_free(policy);
+}
+
+/* A stranger at one address, or at six, leaves the owner of an account the way back. */
+static void keeps_the_way_back_open(void **state)
+{
+    (void)state;
+    struct weir_policy *policy = parse(POLICY("\"preset\":\"password-reset\""));
+    const struct weir_limit_rule *pair = find_limit(policy, "pair");
+    assert_int_equal(pair->by.count, 2);
+    assert_int_equal(pair->by.parts[0].alternatives[0].kind, WEIR_BY_IP);
+    assert_int_equal(pair->by.parts[1].alternatives[0].kind, WEIR_BY_FIELD);
+    assert_true(6 * pair->rate.limit < find_limit(policy, "account")->rate.limit);
+    weir_policy_free(policy);
+}
+
+static void takes_no_mask_for_a_secret(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *path, *text;
+    } rows[] = {
+        { "{\"secret\":\"***\"}", "/secret", "as one is shown; wanted is the secret itself" },
+        { "{\"secret\":\"${MASK}\"}", "/secret", "as one is shown" },
+        { "{\"store\":{\"url\":\"redis://weir:***@h\"}}", "/store/url",
+          "where a password belongs" },
+        { "{\"store\":{\"url\":\"redis://***@h\"}}", "/store/url", "where a password belongs" },
+        { "{\"store\":{\"url\":\"redis://***\"}}", "/store/url", "where a password belongs" },
+        { "{\"store\":{\"url\":\"redis+sentinel://h/m?sentinel_user=a&sentinel_password=***\"}}",
+          "/store/url", "where a password belongs" },
+        { "{\"store\":{\"url\":\"redis+sentinel://h/m?sentinel_password=***&sentinel_user=a\"}}",
+          "/store/url", "such as \"${REDIS_PASSWORD}\"" },
+    };
+    setenv("MASK", "***", 1);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].json);
+        struct weir_error error = refusal(rows[i].json);
+        assert_error(&error, WEIR_E_VALUE, rows[i].path, rows[i].text);
+    }
+    /* Stars in a password that is one. */
+    weir_policy_free(parse("{\"store\":{\"url\":\"redis://weir:a***b***@h\"}}"));
 }
 
 /* the text */
@@ -222,6 +295,10 @@ int main(void)
         cmocka_unit_test(lets_the_file_change_a_preset),
         cmocka_unit_test(lets_the_file_change_what_is_inside),
         cmocka_unit_test(names_the_place_of_an_error_in_the_file),
+        cmocka_unit_test(warns_of_nothing_that_is_a_presets_own),
+        cmocka_unit_test(warns_of_what_the_file_makes_of_a_preset),
+        cmocka_unit_test(keeps_the_way_back_open),
+        cmocka_unit_test(takes_no_mask_for_a_secret),
         cmocka_unit_test(writes_a_preset_out_as_the_same_policy),
         cmocka_unit_test(hides_secrets_but_not_the_names_of_variables),
         cmocka_unit_test(says_what_keeps_a_file_from_being_written_out),

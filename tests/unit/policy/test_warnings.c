@@ -20,6 +20,10 @@
                                                "}},\"routes\":[{\"match\":\"" match                \
                                                "\",\"policy\":\"" name "\"}]}"
 
+#define SHARED(instances, rate, members)                                                           \
+    "{" REDIS ",\"instances\":" instances ",\"policies\":{\"p\":{\"limits\":[{\"name\":\"a\","     \
+    "\"by\":\"ip\",\"rate\":\"" rate "\"" members "}],\"on_store_failure\":\"memory\"}}}"
+
 static void warns(void **state)
 {
     (void)state;
@@ -117,6 +121,15 @@ static void warns(void **state)
           "/policies/p/limits/0/by", "the same in each process" },
         { "{" REDIS "," LIMITS(LIMIT("param:a", "1/second")) "}", WEIR_W_NO_SECRET,
           "/policies/p/limits/0/by", "without a secret" },
+        { "{\"secret\":\"fifteen letters\"}", WEIR_W_WEAK_SECRET, "/secret",
+          "The secret has fewer than 16 bytes" },
+        { SHARED("7", "3/second", ""), WEIR_W_SHARE_ROUNDED_UP, "/policies/p/limits/0/rate",
+          "each of 7 instances lets 1 of the limit \"a\" through, as less would let nobody in: "
+          "together 7, where the limit is 3." },
+        { SHARED("4", "5/second", ",\"count\":\"failures\""), WEIR_W_SHARE_ROUNDED_UP,
+          "/policies/p/limits/0/rate", "4 instances lets 3 of the limit \"a\" through" },
+        { SHARED("100", "90/second", ",\"burst\":40"), WEIR_W_SHARE_ROUNDED_UP,
+          "/policies/p/limits/0/rate", "together 100, where the limit is 40." },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].json);
@@ -175,7 +188,12 @@ static void is_silent_about_what_is_fine(void **state)
         ROUTES("\"GET /a/b\"", "\"GET /a/*\""),
         ROUTES("\"* /a\"", "\"OPTIONS /a\""),
         "{" REDIS ",\"instances\":3}",
-        "{" REDIS ",\"secret\":\"s\"," LIMITS(LIMIT("client", "1/second")) "}",
+        "{" REDIS ",\"secret\":\"sixteen letters.\"," LIMITS(LIMIT("client", "1/second")) "}",
+        SHARED("6", "3/second", ""),
+        SHARED("3", "5/second", ",\"count\":\"failures\""),
+        SHARED("100", "100/second", ""),
+        SHARED("100", "0/second", ""),
+        SHARED("100", "unlimited", ""),
         "{" REDIS "," LIMITS(LIMIT("api_key|tenant|ip", "1/second")) "}",
         "{" LIMITS(LIMIT("user", "1/second")) "}",
     };
@@ -198,6 +216,34 @@ static void names_the_line_of_a_warning(void **state)
     weir_policy_free(policy);
 }
 
+static void leaves_three_tries_of_all_limits_beside_one_that_counts_failures(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *count;
+        uint64_t share;
+    } rows[] = {
+        { "\"failures\"", 3 },          { "{\"2xx\":0,\"401\":1}", 3 }, { "{\"404\":0}", 1 },
+        { "{\"200\":0,\"3xx\":2}", 1 }, { "\"successes\"", 1 },         { "\"all\"", 1 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char json[500];
+        snprintf(json, sizeof json,
+                 "{" LIMITS(LIMIT("ip", "20/minute") ",{\"name\":\"b\",\"by\":\"ip\",\"rate\":"
+                                                     "\"5/minute\",\"count\":%s}") "}",
+                 rows[i].count);
+        print_message("    %s\n", json);
+        struct weir_policy *policy = parse(json);
+        const struct weir_limit_rule *limits = policy->rulesets[0].limits;
+        assert_int_equal(weir_limit_share(&limits[0], 20, 100), rows[i].share);
+        assert_int_equal(weir_limit_share(&limits[1], 5, 3), rows[i].share);
+        assert_int_equal(weir_limit_share(&limits[1], 2, 3), rows[i].share == 3 ? 2 : 1);
+        assert_int_equal(weir_limit_share(&limits[1], 100, 4), 25);
+        assert_int_equal(weir_limit_share(&limits[1], 0, 4), 0);
+        weir_policy_free(policy);
+    }
+}
+
 static void stops_at_a_hundred_warnings(void **state)
 {
     (void)state;
@@ -218,6 +264,7 @@ int main(void)
         cmocka_unit_test(warns),
         cmocka_unit_test(is_silent_about_what_is_fine),
         cmocka_unit_test(names_the_line_of_a_warning),
+        cmocka_unit_test(leaves_three_tries_of_all_limits_beside_one_that_counts_failures),
         cmocka_unit_test(stops_at_a_hundred_warnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
