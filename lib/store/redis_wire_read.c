@@ -56,6 +56,8 @@ void weir_redis_read_error(const struct redisReply *reply, char *why, size_t siz
     }
     const char *text = behind_script(reply->str);
     snprintf(why, size, "%.*s", (int)length_before_script(text), text);
+    if (why[0] == '\0')
+        snprintf(why, size, "an error without a text");
     for (char *at = why; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7F)
             *at = '?';

@@ -675,6 +675,8 @@ static void knows_errors_by_their_first_word(void **state)
           WEIR_REDIS_REFUSED, "OOM no" },
         { "-ERR Error running script (call to f_6b1b): @user_script:3: attempt to index\r\n",
           WEIR_REDIS_REFUSED, "attempt to index" },
+        { "-\r\n", WEIR_REDIS_REFUSED, "an error without a text" },
+        { "-ERR @user_script:1: -\r\n", WEIR_REDIS_REFUSED, "an error without a text" },
         { "-OOM no. script: 6b1b, on @user_script:1.\r\n", WEIR_REDIS_REFUSED,
           "OOM no. script: 6b1b, on @user_script:1." },
         { "-OOM no. script: 7a1d2c3b4e5f60718293a4b5c6d7e8f901234567, on @user_script:52.\r\n",
@@ -685,7 +687,6 @@ static void knows_errors_by_their_first_word(void **state)
         { "-ERR @user_script:1: \r\n", WEIR_REDIS_REFUSED, "ERR @user_script:1: " },
         { "-LOADING Redis is loading\r\n", WEIR_REDIS_UNFIT, "LOADING Redis is loading" },
         { "-ERR line\x1b[2J\tend\xff\r\n", WEIR_REDIS_REFUSED, "ERR line?[2J?end?" },
-        { "-\r\n", WEIR_REDIS_REFUSED, "" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %.20s\n", rows[i].why);
