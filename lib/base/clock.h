@@ -11,4 +11,9 @@ uint64_t weir_clock_now_us(const struct weir_clock *clock);
 /* Microseconds that only go forward, for deadlines (CLOCK_MONOTONIC). */
 uint64_t weir_monotonic_us(void);
 
+static inline uint64_t weir_earlier(uint64_t one_us, uint64_t other_us)
+{
+    return one_us < other_us ? one_us : other_us;
+}
+
 #endif

@@ -131,3 +131,11 @@ size_t weir_utf8_length(struct weir_text text)
         return 0;
     return length;
 }
+
+uint64_t weir_text_fnv(struct weir_text text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < text.length; i++)
+        hash = (hash ^ (unsigned char)text.at[i]) * UINT64_C(1099511628211);
+    return hash;
+}

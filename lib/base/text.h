@@ -47,4 +47,7 @@ char weir_fold_char(char c);
  * overlong forms, no surrogates, nothing above U+10FFFF). */
 size_t weir_utf8_length(struct weir_text text);
 
+/* FNV-1a (Fowler, Noll, Vo) of 64 bits, for tables that nobody gains by upsetting. */
+uint64_t weir_text_fnv(struct weir_text text);
+
 #endif

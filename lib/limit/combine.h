@@ -10,7 +10,7 @@
 struct weir_planned {
     const struct weir_ruleset *ruleset;
     const struct weir_limit_rule *limit;
-    size_t penalty; /* where weir_plan_merge_penalties() has put the limit's; 0: it has none */
+    size_t penalty; /* where weir_plan_merge_penalties() has put its penalty; 0: none */
 };
 
 /* The limits that a check will decide; `keys` is the memory that their keys live in. */

@@ -358,18 +358,9 @@ enum weir_advice_finding weir_advice_read_refusal(const char *why, const char *u
 
 /* what was said */
 
-/* FNV-1a, as for names in a key: nobody gains by two servers that look alike. */
-static uint64_t hash_of(const char *server)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (; *server != '\0'; server++)
-        hash = (hash ^ (unsigned char)*server) * UINT64_C(1099511628211);
-    return hash;
-}
-
 static unsigned *page_of(struct weir_advice_book *book, const char *server)
 {
-    uint64_t hash = hash_of(server);
+    uint64_t hash = weir_text_fnv(weir_text_from(server));
     for (size_t i = 0; i < book->count; i++)
         if (book->pages[i].server == hash)
             return &book->pages[i].said;

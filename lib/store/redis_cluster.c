@@ -545,11 +545,6 @@ static bool cluster_on_refusal(struct weir_redis_link *link, struct weir_redis_c
 
 /* what comes up */
 
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 /* It is open, and yet silent. */
 static void give_up_question(struct weir_redis *redis, uint64_t now_us)
 {
@@ -586,7 +581,7 @@ static uint64_t cluster_tick(struct weir_redis *redis, uint64_t now_us)
         ask_somebody(redis, now_us);
     uint64_t due_us = cluster->asked != NULL ? cluster->asked_until_us : cluster->ask_at_us;
     bool pauses = weir_commands_count(&cluster->paused) > 0;
-    return pauses ? earlier(due_us, cluster->paused_until_us) : due_us;
+    return pauses ? weir_earlier(due_us, cluster->paused_until_us) : due_us;
 }
 
 /* The way in is found out by asking the URL's nodes. */

@@ -22,12 +22,10 @@ struct lanes {
     struct weir_redis *at[WEIR_REDIS_LANES_MAX];
 };
 
-/* FNV-1a (Fowler, Noll, Vo), stirred as by MurmurHash3 (Appleby), since keys differ in few bits. */
+/* FNV-1a, stirred as by MurmurHash3 (Appleby), since keys differ in few bits. */
 static uint64_t hash_of(struct weir_text text)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < text.length; i++)
-        hash = (hash ^ (unsigned char)text.at[i]) * UINT64_C(1099511628211);
+    uint64_t hash = weir_text_fnv(text);
     hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
     hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
     return hash ^ hash >> 33;

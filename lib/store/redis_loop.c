@@ -110,11 +110,6 @@ static void hand_out(struct weir_redis *redis)
 /* The system may end a wait late by a thousandth of it, or more where the process is nice. */
 #define WAIT_MAX_US UINT64_C(1000000)
 
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 /* The longest that may be waited for news; 0: there is something to do. */
 static uint64_t wait_us(struct weir_redis *redis)
 {
@@ -125,10 +120,10 @@ static uint64_t wait_us(struct weir_redis *redis)
     uint64_t due_us = redis->tick_at_us;
     for (size_t i = 0; i < redis->link_count; i++)
         if (redis->links[i] != NULL)
-            due_us = earlier(due_us, weir_link_due_us(redis->links[i]));
+            due_us = weir_earlier(due_us, weir_link_due_us(redis->links[i]));
     if (due_us == UINT64_MAX)
         return left_us;
-    return earlier(left_us, due_us > now_us ? due_us - now_us : 0);
+    return weir_earlier(left_us, due_us > now_us ? due_us - now_us : 0);
 }
 
 /* What is polled: the eventfd, and the socket of each link that has one. */
@@ -159,7 +154,7 @@ static void wait_for_news(struct weir_redis *redis)
     gather(&sources, redis);
     uint64_t left_us = wait_us(redis);
     if (left_us != UINT64_MAX)
-        left_us = earlier(left_us, WAIT_MAX_US);
+        left_us = weir_earlier(left_us, WAIT_MAX_US);
     const struct timespec left = { .tv_sec = (time_t)(left_us / 1000000),
                                    .tv_nsec = (long)(left_us % 1000000) * 1000 };
     if (ppoll(sources.polled, sources.count, left_us == UINT64_MAX ? NULL : &left, NULL) <= 0)

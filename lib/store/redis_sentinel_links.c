@@ -67,11 +67,6 @@ static bool is_same(const struct weir_redis_place *one, const struct weir_redis_
     return one->port == other->port && strcmp(one->host, other->host) == 0;
 }
 
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 /* the log */
 
 static void report_none(struct weir_redis *redis)
@@ -127,7 +122,7 @@ static void note_move(struct weir_redis *redis, const struct weir_redis_place *p
     struct sentinels *own = own_of(redis);
     own->moved_to = *place;
     own->owes_move = true;
-    redis->tick_at_us = earlier(redis->tick_at_us, own->say_move_at_us);
+    redis->tick_at_us = weir_earlier(redis->tick_at_us, own->say_move_at_us);
     report_moves(redis, now_us);
 }
 
@@ -501,10 +496,10 @@ static uint64_t sentinel_tick(struct weir_redis *redis, uint64_t now_us)
 
     uint64_t due_us = weir_sentinel_search_until(&own->search);
     if (own->owes_move)
-        due_us = earlier(due_us, own->say_move_at_us);
+        due_us = weir_earlier(due_us, own->say_move_at_us);
     if (own->heard != WEIR_SENTINEL_NOBODY)
-        return earlier(due_us, own->poll_us);
-    return own->breaker.state == WEIR_BREAKER_OPEN ? earlier(due_us, own->breaker.try_at_us)
+        return weir_earlier(due_us, own->poll_us);
+    return own->breaker.state == WEIR_BREAKER_OPEN ? weir_earlier(due_us, own->breaker.try_at_us)
                                                    : due_us;
 }
 

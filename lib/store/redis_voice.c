@@ -14,12 +14,9 @@ void weir_voice_finish(struct weir_redis_voice *voice)
     pthread_mutex_destroy(&voice->mutex);
 }
 
-/* FNV-1a (Fowler, Noll, Vo). */
 uint64_t weir_voice_name(const char *server)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (; *server != '\0'; server++)
-        hash = (hash ^ (unsigned char)*server) * UINT64_C(1099511628211);
+    uint64_t hash = weir_text_fnv(weir_text_from(server));
     return hash == 0 ? 1 : hash;
 }
 

@@ -201,9 +201,18 @@ static void says_the_version_of_its_headers(void **state)
     assert_string_equal(weir_version(), WEIR_VERSION);
 }
 
+static void hashes_texts_as_fnv_does(void **state)
+{
+    (void)state;
+    assert_true(weir_text_fnv(WEIR_TEXT("")) == UINT64_C(0xcbf29ce484222325));
+    assert_true(weir_text_fnv(WEIR_TEXT("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(weir_text_fnv(WEIR_TEXT("foobar")) == UINT64_C(0x85944171f73967e8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hashes_texts_as_fnv_does),
         cmocka_unit_test(reads_numbers_exactly),
         cmocka_unit_test(takes_items_from_both_ends),
         cmocka_unit_test(trims_and_folds),
