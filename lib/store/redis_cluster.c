@@ -9,14 +9,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "store/redis_cluster_map.h"
+#include "store/redis_cluster_schedule.h"
 #include "store/redis_split.h"
-
-/* The map is read anew about so often, though nothing says that it is old. */
-#define MAP_LASTS_US UINT64_C(15000000)
-
-/* It is never read twice within this time; while something is wrong the pauses double up to: */
-#define PAUSE_MIN_US UINT64_C(25000)
-#define PAUSE_MAX_US UINT64_C(500000)
 
 /* A node that does not tell the map within this time, or that of a check, is left for another. */
 #define QUESTION_US UINT64_C(300000)
@@ -42,16 +36,10 @@ struct cluster {
     struct weir_cluster_map *map;
     uint16_t links[WEIR_REDIS_SLOTS]; /* of each slot's master, or NO_LINK */
 
-    struct weir_redis_link *asked; /* for the map, until… */
-    uint64_t asked_until_us;
-    bool is_wanted_again; /* something has happened since                         */
-    uint64_t ask_at_us;   /* if nobody is asked: when somebody is next            */
-    uint64_t pause_us;    /* the last one, before jitter; 0: all is well          */
-    uint64_t read_at_us;  /* the map, and how long that took                      */
-    uint64_t read_us;
-    size_t turn;       /* the index of the link that was asked last            */
-    unsigned timeouts; /* in a row over all links, when it was last looked for */
-    uint64_t random;
+    struct weir_cluster_schedule schedule;
+    struct weir_redis_link *asked; /* for the map; NULL: nobody is                           */
+    size_t turn;                   /* the index of the link that was asked last              */
+    unsigned timeouts;             /* in a row over all links, when it was last looked for   */
 
     struct weir_redis_commands paused; /* checks whose keys are on their way, until… */
     uint64_t paused_until_us;
@@ -109,32 +97,6 @@ static uint64_t later(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-static uint64_t jittered(struct cluster *cluster, uint64_t us)
-{
-    cluster->random ^= cluster->random << 13; /* xorshift64 (Marsaglia 2003) */
-    cluster->random ^= cluster->random >> 7;
-    cluster->random ^= cluster->random << 17;
-    return us - cluster->random % (us / 2 + 1);
-}
-
-/* Something says that the map is old. */
-static void want_map(struct cluster *cluster, uint64_t now_us)
-{
-    /* A large map takes its time; the checks want most of it. */
-    uint64_t soonest_us = cluster->read_at_us + later(PAUSE_MIN_US, 20 * cluster->read_us);
-    uint64_t at_us = soonest_us > now_us ? soonest_us : now_us;
-    cluster->is_wanted_again = true;
-    if (cluster->pause_us == 0 && at_us < cluster->ask_at_us)
-        cluster->ask_at_us = at_us;
-}
-
-static void ask_after_pause(struct cluster *cluster, uint64_t now_us)
-{
-    uint64_t pause_us = cluster->pause_us == 0 ? PAUSE_MIN_US : 2 * cluster->pause_us;
-    cluster->pause_us = pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US;
-    cluster->ask_at_us = now_us + jittered(cluster, cluster->pause_us);
-}
-
 /* Nodes that are asked only as long as no master answers. */
 static void look_around(struct weir_redis *redis)
 {
@@ -151,7 +113,7 @@ static void look_around(struct weir_redis *redis)
 static void forget_question(struct cluster *cluster, uint64_t now_us)
 {
     cluster->asked = NULL;
-    cluster->ask_at_us = now_us;
+    weir_cluster_schedule_ask_now(&cluster->schedule, now_us);
 }
 
 static void stop_looking_around(struct weir_redis *redis, uint64_t now_us)
@@ -206,8 +168,8 @@ static bool ask(struct weir_redis_link *link, uint64_t now_us)
                         WEIR_REDIS_SLOTS_REPLY))
         return false;
     cluster->asked = link;
-    cluster->asked_until_us = now_us + later(QUESTION_US, link->redis->timeout_us);
-    cluster->is_wanted_again = false;
+    weir_cluster_schedule_on_asked(&cluster->schedule,
+                                   now_us + later(QUESTION_US, link->redis->timeout_us));
     return true;
 }
 
@@ -222,7 +184,7 @@ static void ask_somebody(struct weir_redis *redis, uint64_t now_us)
     look_around(redis);
     if (cluster->entrance == NULL) /* else when it is sought anew */
         begin_anew(redis);
-    ask_after_pause(cluster, now_us);
+    weir_cluster_schedule_pause(&cluster->schedule, now_us);
 }
 
 /* the way in, until there is a map */
@@ -384,16 +346,12 @@ static void take_map(struct weir_redis *redis, struct weir_cluster_map *map, uin
 
 static void on_map(struct weir_redis *redis, struct weir_cluster_map *map, uint64_t now_us)
 {
-    struct cluster *cluster = cluster_of(redis);
+    struct weir_cluster_schedule *schedule = &cluster_of(redis)->schedule;
     take_map(redis, map, now_us);
-    if (!is_well(redis)) {
-        ask_after_pause(cluster, now_us);
-        return;
-    }
-    cluster->pause_us = 0;
-    cluster->ask_at_us = now_us + jittered(cluster, MAP_LASTS_US + MAP_LASTS_US / 4);
-    if (cluster->is_wanted_again)
-        want_map(cluster, now_us);
+    if (is_well(redis))
+        weir_cluster_schedule_on_well(schedule, now_us);
+    else
+        weir_cluster_schedule_pause(schedule, now_us);
 }
 
 static void on_no_map(struct weir_redis_link *link, const char *why, uint64_t now_us)
@@ -401,9 +359,9 @@ static void on_no_map(struct weir_redis_link *link, const char *why, uint64_t no
     struct weir_redis *redis = link->redis;
     set_aside(link);
     if (pick(redis, WEIR_LINK_ASKS) != NULL)
-        cluster_of(redis)->ask_at_us = now_us;
+        weir_cluster_schedule_ask_now(&cluster_of(redis)->schedule, now_us);
     else
-        ask_after_pause(cluster_of(redis), now_us);
+        weir_cluster_schedule_pause(&cluster_of(redis)->schedule, now_us);
     lose_entrance(redis, why, true);
 }
 
@@ -419,13 +377,13 @@ static void cluster_on_reply(struct weir_redis_link *link, enum weir_redis_kind 
     struct weir_cluster_map *map = malloc(sizeof *map);
     if (map != NULL && weir_cluster_map_read(map, reply, &link->place, why, sizeof why)
         && map->master_count > 0) {
-        cluster->read_at_us = weir_monotonic_us();
-        cluster->read_us = cluster->read_at_us - now_us;
-        on_map(link->redis, map, cluster->read_at_us);
+        uint64_t read_at_us = weir_monotonic_us();
+        weir_cluster_schedule_on_answer(&cluster->schedule, read_at_us, read_at_us - now_us);
+        on_map(link->redis, map, read_at_us);
         return;
     }
     free(map);
-    cluster->read_at_us = now_us;
+    weir_cluster_schedule_on_answer(&cluster->schedule, now_us, cluster->schedule.read_us);
     on_no_map(link, why, now_us);
 }
 
@@ -476,7 +434,7 @@ static bool follow(struct weir_redis_link *link, struct weir_redis_command *comm
     if (!weir_cluster_redirect_read(reply->str, &link->place, &redirect))
         return false;
     if (!redirect.is_ask)
-        want_map(cluster, weir_monotonic_us());
+        weir_cluster_schedule_want(&cluster->schedule, weir_monotonic_us());
     struct weir_redis_link *other = weir_redis_link_to(redis, WEIR_LINK_CHECKS, &redirect.to);
     if (other == NULL)
         return false;
@@ -533,7 +491,7 @@ static bool cluster_on_refusal(struct weir_redis_link *link, struct weir_redis_c
         return pause_check(link->redis, command);
     case WEIR_REDIS_CLUSTER_DOWN:
     case WEIR_REDIS_UNFIT:
-        want_map(cluster_of(link->redis), weir_monotonic_us());
+        weir_cluster_schedule_want(&cluster_of(link->redis)->schedule, weir_monotonic_us());
         return false;
     case WEIR_REDIS_DECIDED:
     case WEIR_REDIS_NO_SCRIPT:
@@ -565,7 +523,7 @@ static void look_for_timeouts(struct weir_redis *redis, uint64_t now_us)
         if (is_in_use(redis->links[i], WEIR_LINK_CHECKS))
             timeouts += redis->links[i]->breaker.timeouts;
     if (timeouts > cluster->timeouts)
-        want_map(cluster, now_us);
+        weir_cluster_schedule_want(&cluster->schedule, now_us);
     cluster->timeouts = timeouts;
 }
 
@@ -575,11 +533,11 @@ static uint64_t cluster_tick(struct weir_redis *redis, uint64_t now_us)
     if (now_us >= cluster->paused_until_us)
         end_pause(redis);
     look_for_timeouts(redis, now_us);
-    if (cluster->asked != NULL && now_us >= cluster->asked_until_us)
+    if (cluster->asked != NULL && now_us >= weir_cluster_schedule_due_us(&cluster->schedule))
         give_up_question(redis, now_us);
-    if (cluster->asked == NULL && now_us >= cluster->ask_at_us)
+    if (cluster->asked == NULL && now_us >= weir_cluster_schedule_due_us(&cluster->schedule))
         ask_somebody(redis, now_us);
-    uint64_t due_us = cluster->asked != NULL ? cluster->asked_until_us : cluster->ask_at_us;
+    uint64_t due_us = weir_cluster_schedule_due_us(&cluster->schedule);
     bool pauses = weir_commands_count(&cluster->paused) > 0;
     return pauses ? weir_earlier(due_us, cluster->paused_until_us) : due_us;
 }
@@ -593,7 +551,7 @@ static bool cluster_seek(struct weir_redis_link *link, uint64_t now_us)
     look_around(link->redis);
     begin_anew(link->redis);
     if (cluster->asked == NULL)
-        cluster->ask_at_us = now_us;
+        weir_cluster_schedule_ask_now(&cluster->schedule, now_us);
     return true;
 }
 
@@ -603,7 +561,7 @@ static void cluster_on_open(struct weir_redis_link *link, uint64_t now_us)
     if (link->role == WEIR_LINK_CHECKS)
         stop_looking_around(link->redis, now_us);
     else if (cluster->asked == NULL)
-        cluster->ask_at_us = now_us;
+        weir_cluster_schedule_ask_now(&cluster->schedule, now_us);
 }
 
 static void cluster_on_lost(struct weir_redis_link *link, uint64_t now_us)
@@ -614,7 +572,7 @@ static void cluster_on_lost(struct weir_redis_link *link, uint64_t now_us)
     if (link->role == WEIR_LINK_ASKS)
         lose_entrance(link->redis, link->lost_why, link->was_refused);
     else if (link != cluster->entrance)
-        want_map(cluster, now_us);
+        weir_cluster_schedule_want(&cluster->schedule, now_us);
 }
 
 /* handing in, on any thread */
@@ -695,7 +653,7 @@ static enum weir_code cluster_make(struct weir_redis *redis, struct weir_error *
     if (cluster == NULL)
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     memset(cluster->links, 0xFF, sizeof cluster->links); /* WEIR_REDIS_NO_LINK */
-    cluster->random = redis->seed | 1;
+    cluster->schedule.random = redis->seed | 1;
     weir_commands_init(&cluster->paused, WEIR_REDIS_PENDING_MAX, WEIR_REDIS_NO_LINK, true);
     cluster->entrance = weir_link_new(redis, WEIR_LINK_CHECKS, NULL, &redis->url.login);
     if (cluster->entrance == NULL)
