@@ -1,12 +1,5 @@
 #include "base/buffer.h"
 
-#include <string.h>
-
-struct weir_buffer weir_buffer_init(char *memory, size_t size)
-{
-    return (struct weir_buffer){ .at = memory, .size = size };
-}
-
 void weir_buffer_put(struct weir_buffer *buffer, struct weir_text text)
 {
     if (buffer->full || text.length >= buffer->size - buffer->length) {
@@ -18,25 +11,57 @@ void weir_buffer_put(struct weir_buffer *buffer, struct weir_text text)
     buffer->length += text.length;
 }
 
-void weir_buffer_put_string(struct weir_buffer *buffer, const char *string)
+/* The two digits of each number below 100. */
+static const char pairs[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
+/* How many digits a number has: about log2 / log2(10), and one more or not. */
+static size_t count_digits(uint64_t number)
 {
-    weir_buffer_put(buffer, weir_text_from(string));
+    static const uint64_t powers[] = { 0,
+                                       10,
+                                       100,
+                                       1000,
+                                       10000,
+                                       100000,
+                                       1000000,
+                                       10000000,
+                                       100000000,
+                                       1000000000,
+                                       UINT64_C(10000000000),
+                                       UINT64_C(100000000000),
+                                       UINT64_C(1000000000000),
+                                       UINT64_C(10000000000000),
+                                       UINT64_C(100000000000000),
+                                       UINT64_C(1000000000000000),
+                                       UINT64_C(10000000000000000),
+                                       UINT64_C(100000000000000000),
+                                       UINT64_C(1000000000000000000),
+                                       UINT64_C(10000000000000000000) };
+    size_t bits = 64 - (size_t)__builtin_clzll(number | 1);
+    size_t digits = bits * 1233 >> 12;
+    return digits + (number >= powers[digits]);
 }
 
-void weir_buffer_put_char(struct weir_buffer *buffer, char c)
-{
-    weir_buffer_put(buffer, (struct weir_text){ &c, 1 });
-}
-
+/* By hand, since quota fields are mostly numbers, and printf takes ten times as long. */
 void weir_buffer_put_number(struct weir_buffer *buffer, uint64_t number)
 {
-    char digits[20]; /* UINT64_MAX has 20 */
-    size_t start = sizeof digits;
-    do {
-        digits[--start] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    weir_buffer_put(buffer, (struct weir_text){ digits + start, sizeof digits - start });
+    size_t count = number == 0 ? 1 : count_digits(number);
+    if (buffer->full || count >= buffer->size - buffer->length) {
+        buffer->full = true;
+        return;
+    }
+    char *end = buffer->at + buffer->length + count;
+    buffer->length += count;
+    for (; number >= 100; number /= 100)
+        memcpy(end -= 2, pairs + number % 100 * 2, 2);
+    if (number >= 10)
+        memcpy(end - 2, pairs + number * 2, 2);
+    else
+        end[-1] = (char)('0' + number);
 }
 
 static void put_json_ascii(struct weir_buffer *buffer, char c)
@@ -54,17 +79,37 @@ static void put_json_ascii(struct weir_buffer *buffer, char c)
     }
 }
 
+/* How many bytes at the start stand for themselves. */
+static size_t plain_length(struct weir_text text)
+{
+    size_t length = 0;
+    while (length < text.length && text.at[length] >= 0x20 && text.at[length] < 0x7F
+           && text.at[length] != '"' && text.at[length] != '\\')
+        length++;
+    return length;
+}
+
+/* Writes one character that does not; returns how many bytes it has. */
+static size_t put_json_char(struct weir_buffer *buffer, struct weir_text text)
+{
+    size_t length = weir_utf8_length(text);
+    if (length == 1)
+        put_json_ascii(buffer, text.at[0]);
+    else if (length > 1)
+        weir_buffer_put(buffer, (struct weir_text){ text.at, length });
+    else
+        weir_buffer_put_string(buffer, "\xEF\xBF\xBD");
+    return length == 0 ? 1 : length;
+}
+
 void weir_buffer_put_json(struct weir_buffer *buffer, struct weir_text text)
 {
     while (text.length > 0) {
-        size_t length = weir_utf8_length(text);
-        if (length == 1)
-            put_json_ascii(buffer, text.at[0]);
-        else if (length > 1)
+        size_t length = plain_length(text);
+        if (length > 0)
             weir_buffer_put(buffer, (struct weir_text){ text.at, length });
         else
-            weir_buffer_put_string(buffer, "\xEF\xBF\xBD");
-        length = length == 0 ? 1 : length;
+            length = put_json_char(buffer, text);
         text.at += length;
         text.length -= length;
     }

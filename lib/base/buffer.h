@@ -12,11 +12,26 @@ struct weir_buffer {
 };
 
 /* `size` is at least 1; the memory stays the caller's. */
-struct weir_buffer weir_buffer_init(char *memory, size_t size);
+static inline struct weir_buffer weir_buffer_init(char *memory, size_t size)
+{
+    return (struct weir_buffer){ .at = memory, .size = size };
+}
 
 void weir_buffer_put(struct weir_buffer *buffer, struct weir_text text);
-void weir_buffer_put_string(struct weir_buffer *buffer, const char *string);
-void weir_buffer_put_char(struct weir_buffer *buffer, char c);
+
+static inline void weir_buffer_put_string(struct weir_buffer *buffer, const char *string)
+{
+    weir_buffer_put(buffer, weir_text_from(string));
+}
+
+static inline void weir_buffer_put_char(struct weir_buffer *buffer, char c)
+{
+    if (buffer->full || buffer->size - buffer->length <= 1)
+        buffer->full = true;
+    else
+        buffer->at[buffer->length++] = c;
+}
+
 void weir_buffer_put_number(struct weir_buffer *buffer, uint64_t number);
 
 /* `text` as the inside of a JSON string (RFC 8259 section 7), without its quotes. Bytes that are

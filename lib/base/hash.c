@@ -1,5 +1,7 @@
 #include "base/hash.h"
 
+#include <string.h>
+
 #include <sodium.h>
 
 bool weir_hash_start(void)
@@ -10,6 +12,28 @@ bool weir_hash_start(void)
 static const unsigned char *bytes_of(struct weir_text text)
 {
     return (const unsigned char *)(text.at == NULL ? "" : text.at);
+}
+
+void weir_hash_key(uint8_t key[WEIR_HASH_KEY_BYTES])
+{
+    randombytes_buf(key, WEIR_HASH_KEY_BYTES);
+}
+
+uint64_t weir_hash64(struct weir_text text, const uint8_t key[WEIR_HASH_KEY_BYTES])
+{
+    _Static_assert(WEIR_HASH_KEY_BYTES == crypto_shorthash_KEYBYTES, "a key of SipHash");
+    unsigned char bytes[crypto_shorthash_BYTES];
+    uint64_t hash;
+    crypto_shorthash(bytes, bytes_of(text), text.length, key);
+    memcpy(&hash, bytes, sizeof hash);
+    return hash;
+}
+
+uint64_t weir_random64(void)
+{
+    uint64_t number;
+    randombytes_buf(&number, sizeof number);
+    return number;
 }
 
 void weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES])

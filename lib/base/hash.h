@@ -8,8 +8,19 @@
 #define WEIR_SECRET_BYTES 32
 #define WEIR_LABEL_CHARS  22 /* 128 bits in base64url */
 
+/* For tables: who does not know the key cannot choose texts that meet in one place. */
+#define WEIR_HASH_KEY_BYTES 16
+
 /* Starts libsodium; false if it cannot. Safe to call again, from any thread. */
 bool weir_hash_start(void);
+
+/* Draws a key for weir_hash64(). */
+void weir_hash_key(uint8_t key[WEIR_HASH_KEY_BYTES]);
+
+/* 64 bits of keyed SipHash-2-4 (Aumasson, Bernstein). Thread-safe: pure. */
+uint64_t weir_hash64(struct weir_text text, const uint8_t key[WEIR_HASH_KEY_BYTES]);
+
+uint64_t weir_random64(void);
 
 void weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES]);
 

@@ -1,18 +1,5 @@
 #include "base/text.h"
 
-#include <string.h>
-
-struct weir_text weir_text_from(const char *string)
-{
-    return (struct weir_text){ string, string == NULL ? 0 : strlen(string) };
-}
-
-bool weir_text_equal(struct weir_text one, struct weir_text other)
-{
-    return one.length == other.length
-           && (one.length == 0 || memcmp(one.at, other.at, one.length) == 0);
-}
-
 char weir_fold_char(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -103,11 +90,13 @@ bool weir_text_take_last(struct weir_text *list, char separator, struct weir_tex
     return true;
 }
 
+/* A bit for each ASCII character, from bit 0 of the first number on. */
+static const uint32_t token_chars[4] = { 0, 0x03FF6CFA, 0xC7FFFFFE, 0x57FFFFFF };
+
 bool weir_is_token_char(char c)
 {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+    unsigned char byte = (unsigned char)c;
+    return byte < 0x80 && (token_chars[byte / 32] >> byte % 32 & 1) != 0;
 }
 
 size_t weir_utf8_length(struct weir_text text)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct weir_text {
     const char *at; /* not NUL-terminated; NULL: there is none, which is not the same as empty */
@@ -16,11 +17,20 @@ struct weir_text {
 /* The arguments of "%.*s". */
 #define WEIR_TEXT_ARGS(text) (int)(text).length, (text).at == NULL ? "" : (text).at
 
-/* The text of a string; none for NULL. */
-struct weir_text weir_text_from(const char *string);
+/* The text of a string; none for NULL. Here and below, what every request needs dozens of times is
+ * inline, so that the length of a literal is known when it is compiled. */
+static inline struct weir_text weir_text_from(const char *string)
+{
+    return (struct weir_text){ string, string == NULL ? 0 : strlen(string) };
+}
 
 /* Byte for byte, or with ASCII letter case folded. */
-bool weir_text_equal(struct weir_text one, struct weir_text other);
+static inline bool weir_text_equal(struct weir_text one, struct weir_text other)
+{
+    return one.length == other.length
+           && (one.length == 0 || memcmp(one.at, other.at, one.length) == 0);
+}
+
 bool weir_text_equal_fold(struct weir_text one, struct weir_text other);
 
 bool weir_text_starts_with(struct weir_text text, struct weir_text prefix);

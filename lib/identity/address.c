@@ -190,22 +190,15 @@ bool weir_address_equal(const struct weir_address *one, const struct weir_addres
     return one->family == other->family && memcmp(one->bytes, other->bytes, sizeof one->bytes) == 0;
 }
 
-/* The bits of byte number `index` that belong to a network of `prefix` bits. */
-static uint8_t mask_byte(unsigned prefix, size_t index)
-{
-    size_t before = index * 8;
-    if (prefix >= before + 8)
-        return 0xFF;
-    if (prefix <= before)
-        return 0;
-    return (uint8_t)(0xFF << (8 - (prefix - before)));
-}
-
 struct weir_network weir_network_from(const struct weir_address *address, unsigned prefix)
 {
     struct weir_network network = { .address = *address, .prefix = prefix };
-    for (size_t i = 0; i < sizeof address->bytes; i++)
-        network.address.bytes[i] &= mask_byte(prefix, i);
+    size_t whole = prefix / 8;
+    if (whole >= sizeof address->bytes)
+        return network;
+    uint8_t *split = &network.address.bytes[whole];
+    *split = (uint8_t)(*split & 0xFF00 >> prefix % 8);
+    memset(split + 1, 0, sizeof address->bytes - whole - 1);
     return network;
 }
 

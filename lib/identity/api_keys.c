@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/suggest.h"
+#include "identity/api_keys_seen.h"
 
 #define ID_MAX         64
 #define NAME_BYTES_MAX 255
@@ -21,6 +22,7 @@ struct weir_keyring {
     size_t count;
     size_t *slots;     /* hash table: index of a key + 1, or 0 for an empty slot */
     size_t slot_count; /* a power of two, at least twice `count`                 */
+    struct weir_seen seen;
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
@@ -50,15 +52,22 @@ static size_t *find_slot(const struct weir_keyring *ring, const uint8_t digest[W
     return &ring->slots[at];
 }
 
-const struct weir_api_key *weir_keyring_find(const struct weir_keyring *ring,
-                                             struct weir_text presented)
+const struct weir_api_key *weir_keyring_find(struct weir_keyring *ring, struct weir_text presented)
 {
     uint8_t digest[WEIR_SHA256_BYTES];
     if (ring == NULL || presented.length == 0)
         return NULL;
+    const struct weir_seen_tag tag = weir_seen_tag(&ring->seen, presented);
+    size_t index = weir_seen_find(&ring->seen, &tag);
+    if (index != WEIR_NOT_SEEN)
+        return &ring->keys[index];
+
     weir_sha256(presented, digest);
     size_t slot = *find_slot(ring, digest);
-    return slot == 0 ? NULL : &ring->keys[slot - 1];
+    if (slot == 0)
+        return NULL;
+    weir_seen_note(&ring->seen, &tag, slot - 1);
+    return &ring->keys[slot - 1];
 }
 
 size_t weir_keyring_count(const struct weir_keyring *ring)
@@ -78,6 +87,7 @@ struct weir_keyring *weir_keyring_free(struct weir_keyring *ring)
     json_decref(ring->root);
     free(ring->keys);
     free(ring->slots);
+    weir_seen_finish(&ring->seen);
     free(ring);
     return NULL;
 }
@@ -336,7 +346,8 @@ static bool make_room(struct weir_keyring *ring, size_t count)
         ring->slot_count *= 2;
     ring->slots = calloc(ring->slot_count, sizeof *ring->slots);
     ring->keys = calloc(count > 0 ? count : 1, sizeof *ring->keys);
-    return ring->slots != NULL && ring->keys != NULL;
+    return ring->slots != NULL && ring->keys != NULL
+           && weir_seen_init(&ring->seen, count, ring->slot_count);
 }
 
 static enum weir_code read_keys(struct weir_keyring *ring, const json_t *keys,

@@ -30,8 +30,9 @@ size_t weir_keyring_count(const struct weir_keyring *ring);
 const struct weir_api_key *weir_keyring_at(const struct weir_keyring *ring, size_t index);
 
 /* The key that was presented, or NULL. Hashes first, so that how long it takes says nothing about
- * which digests exist; the digests themselves are compared in constant time. Thread-safe. */
-const struct weir_api_key *weir_keyring_find(const struct weir_keyring *ring,
-                                             struct weir_text presented);
+ * which digests exist; the digests themselves are compared in constant time. A key that has been found
+ * once is found again by a keyed hash, which is faster: that somebody has used a key before can be told
+ * by those only who have it. Any thread. */
+const struct weir_api_key *weir_keyring_find(struct weir_keyring *ring, struct weir_text presented);
 
 #endif

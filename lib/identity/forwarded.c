@@ -259,6 +259,10 @@ struct weir_address weir_forwarded_client(const struct weir_trust *trust,
 {
     unsigned used = 0;
     struct weir_address peer = weir_address_from(facts->peer);
+    if (hops_used != NULL)
+        *hops_used = 0;
+    if (!is_trusted(trust, &peer, 0))
+        return peer;
     struct reader reader = {
         .facts = facts,
         .header = header,

@@ -71,6 +71,33 @@ static void never_writes_past_a_buffer(void **state)
     assert_memory_equal(memory + 4, "####", 4);
 }
 
+static void prints_numbers_of_each_length(void **state)
+{
+    (void)state;
+    char memory[24], wanted[24];
+    for (uint64_t power = 1; power > 0; power = power > UINT64_MAX / 10 ? 0 : power * 10)
+        for (uint64_t number = power - 1; number <= power + 1; number++) {
+            struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
+            weir_buffer_put_number(&buffer, number);
+            snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)number);
+            assert_string_equal(weir_buffer_string(&buffer), wanted);
+            /* There has to be room for all of it, and for what ends it. */
+            struct weir_buffer full = weir_buffer_init(memory, strlen(wanted));
+            weir_buffer_put_number(&full, number);
+            assert_true(full.full);
+        }
+}
+
+static void knows_the_characters_of_a_token(void **state)
+{
+    (void)state;
+    static const char chars[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz";
+    for (int c = 0; c < 256; c++)
+        assert_int_equal(weir_is_token_char((char)(unsigned char)c),
+                         c != 0 && strchr(chars, c) != NULL);
+}
+
 static void prints_every_number(void **state)
 {
     (void)state;
@@ -174,6 +201,26 @@ static void hashes_as_published(void **state)
     uint8_t digest[WEIR_SHA256_BYTES];
     weir_sha256(WEIR_TEXT("abc"), digest);
     assert_memory_equal(digest, "\xba\x78\x16\xbf\x8f\x01\xcf\xea", 8);
+    /* SipHash's paper, appendix A; its bytes in the machine's order */
+    uint8_t key[WEIR_HASH_KEY_BYTES];
+    char message[15];
+    for (size_t i = 0; i < sizeof key; i++)
+        key[i] = (uint8_t)i;
+    for (size_t i = 0; i < sizeof message; i++)
+        message[i] = (char)i;
+    uint64_t hash = weir_hash64((struct weir_text){ message, sizeof message }, key);
+    assert_memory_equal(&hash, "\xe5\x45\xbe\x49\x61\xca\x29\xa1", sizeof hash);
+}
+
+static void draws_other_numbers_each_time(void **state)
+{
+    (void)state;
+    uint8_t one[WEIR_HASH_KEY_BYTES], other[WEIR_HASH_KEY_BYTES];
+    assert_true(weir_hash_start());
+    weir_hash_key(one);
+    weir_hash_key(other);
+    assert_memory_not_equal(one, other, sizeof one);
+    assert_true(weir_random64() != weir_random64());
 }
 
 static void labels_depend_on_the_secret(void **state)
@@ -218,11 +265,14 @@ int main(void)
         cmocka_unit_test(trims_and_folds),
         cmocka_unit_test(never_writes_past_a_buffer),
         cmocka_unit_test(prints_every_number),
+        cmocka_unit_test(prints_numbers_of_each_length),
+        cmocka_unit_test(knows_the_characters_of_a_token),
         cmocka_unit_test(escapes_json),
         cmocka_unit_test(keeps_the_first_error),
         cmocka_unit_test(names_every_code_once),
         cmocka_unit_test(takes_options_of_any_age),
         cmocka_unit_test(hashes_as_published),
+        cmocka_unit_test(draws_other_numbers_each_time),
         cmocka_unit_test(labels_depend_on_the_secret),
         cmocka_unit_test(says_the_version_of_its_headers),
     };

@@ -1,8 +1,22 @@
 #include "test.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "identity/api_keys.h"
+
+/* Linked with --wrap, to see when a key is hashed. */
+void __real_weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES]);
+void __wrap_weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES]);
+
+static atomic_uint hashed;
+
+void __wrap_weir_sha256(struct weir_text text, uint8_t digest[WEIR_SHA256_BYTES])
+{
+    atomic_fetch_add(&hashed, 1);
+    __real_weir_sha256(text, digest);
+}
 
 /* The hash of a key in hexadecimal, made here so that the tests show keys and not digits. */
 static const char *hash_of(const char *key)
@@ -84,21 +98,26 @@ static void takes_a_file_without_keys(void **state)
     assert_null(weir_keyring_find(NULL, WEIR_TEXT("secret")));
 }
 
+/* The file of the keys "key-0", "key-1" and so on, in `json`. */
+static const char *ring_of(int count, char *json, size_t size)
+{
+    size_t length = (size_t)snprintf(json, size, "{\"keys\":[");
+    for (int i = 0; i < count; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "key-%d", i);
+        length +=
+            (size_t)snprintf(json + length, size - length, "%s{\"id\":\"%d\",\"sha256\":\"%s\"}",
+                             i > 0 ? "," : "", i, hash_of(key));
+    }
+    snprintf(json + length, size - length, "]}");
+    return json;
+}
+
 static void finds_each_of_many_keys(void **state)
 {
     (void)state;
     static char json[200000];
-    size_t length = (size_t)snprintf(json, sizeof json, "{\"keys\":[");
-    for (int i = 0; i < 1000; i++) {
-        char key[16];
-        snprintf(key, sizeof key, "key-%d", i);
-        length += (size_t)snprintf(json + length, sizeof json - length,
-                                   "%s{\"id\":\"%d\",\"sha256\":\"%s\"}", i > 0 ? "," : "", i,
-                                   hash_of(key));
-    }
-    snprintf(json + length, sizeof json - length, "]}");
-
-    struct weir_keyring *ring = ring_from(json);
+    struct weir_keyring *ring = ring_from(ring_of(1000, json, sizeof json));
     assert_int_equal(weir_keyring_count(ring), 1000);
     for (int i = 0; i < 1000; i++) {
         char key[16], other[16], id[16];
@@ -109,6 +128,87 @@ static void finds_each_of_many_keys(void **state)
         assert_string_equal(weir_keyring_at(ring, (size_t)i)->id, id);
         assert_null(weir_keyring_find(ring, weir_text_from(other)));
     }
+    weir_keyring_free(ring);
+}
+
+static void finds_a_known_key_again_without_its_sha256(void **state)
+{
+    (void)state;
+    struct weir_keyring *ring =
+        ring_from("{\"keys\":[{\"id\":\"first\",\"sha256\":\"" SECRET_HASH "\"}]}");
+    atomic_store(&hashed, 0);
+    const struct weir_api_key *first = weir_keyring_find(ring, WEIR_TEXT("secret"));
+    assert_int_equal(hashed, 1);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(weir_keyring_find(ring, WEIR_TEXT("secret")), first);
+    assert_int_equal(hashed, 1);
+    assert_null(weir_keyring_find(ring, WEIR_TEXT("secreT")));
+    assert_int_equal(hashed, 2);
+    weir_keyring_free(ring);
+}
+
+static void remembers_no_key_that_nobody_was_given(void **state)
+{
+    (void)state;
+    struct weir_keyring *ring =
+        ring_from("{\"keys\":[{\"id\":\"first\",\"sha256\":\"" SECRET_HASH "\"}]}");
+    char guess[16];
+    atomic_store(&hashed, 0);
+    for (int twice = 0; twice < 2; twice++)
+        for (int i = 0; i < 1000; i++) {
+            snprintf(guess, sizeof guess, "guess-%d", i);
+            assert_null(weir_keyring_find(ring, weir_text_from(guess)));
+        }
+    assert_int_equal(hashed, 2000);
+    assert_non_null(weir_keyring_find(ring, WEIR_TEXT("secret")));
+    assert_non_null(weir_keyring_find(ring, WEIR_TEXT("secret")));
+    assert_int_equal(hashed, 2001);
+    weir_keyring_free(ring);
+}
+
+static void forgets_a_key_with_its_file(void **state)
+{
+    (void)state;
+    struct weir_keyring *ring =
+        ring_from("{\"keys\":[{\"id\":\"first\",\"sha256\":\"" SECRET_HASH "\"}]}");
+    assert_non_null(weir_keyring_find(ring, WEIR_TEXT("secret")));
+    weir_keyring_free(ring);
+    ring = ring_from("{\"keys\":[]}");
+    assert_null(weir_keyring_find(ring, WEIR_TEXT("secret")));
+    weir_keyring_free(ring);
+}
+
+#define THREADS 4
+#define KEYS    64
+
+static void *find_all(void *ring)
+{
+    char key[16], id[16];
+    for (int i = 0; i < 20 * KEYS; i++) {
+        snprintf(key, sizeof key, "key-%d", i % KEYS);
+        snprintf(id, sizeof id, "%d", i % KEYS);
+        const struct weir_api_key *found = weir_keyring_find(ring, weir_text_from(key));
+        if (found == NULL || strcmp(found->id, id) != 0)
+            return ring;
+    }
+    return NULL;
+}
+
+static void finds_the_same_keys_from_many_threads(void **state)
+{
+    (void)state;
+    static char json[KEYS * 128];
+    struct weir_keyring *ring = ring_from(ring_of(KEYS, json, sizeof json));
+    pthread_t threads[THREADS];
+    atomic_store(&hashed, 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, find_all, ring), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_in_range(hashed, KEYS, THREADS * KEYS);
     weir_keyring_free(ring);
 }
 
@@ -313,6 +413,10 @@ int main(void)
         cmocka_unit_test(takes_hexadecimal_digits_of_either_case),
         cmocka_unit_test(takes_a_file_without_keys),
         cmocka_unit_test(finds_each_of_many_keys),
+        cmocka_unit_test(finds_a_known_key_again_without_its_sha256),
+        cmocka_unit_test(remembers_no_key_that_nobody_was_given),
+        cmocka_unit_test(forgets_a_key_with_its_file),
+        cmocka_unit_test(finds_the_same_keys_from_many_threads),
         cmocka_unit_test(says_what_is_wrong_with_a_file),
         cmocka_unit_test(takes_names_and_ids_of_the_longest),
         cmocka_unit_test(says_where_json_is_broken),
