@@ -12,8 +12,8 @@ struct contract_factory {
     const char *name; /* "memory", "redis over TCP": stands before each case in the output */
     void *self;
 
-    /* A new handle, ready to answer; fails the test itself (assert) if it cannot make one. The
-     * suite frees it with weir_store_free(). */
+    /* A new handle, which answers (contract_await_answers()); fails the test itself (assert) if it
+     * cannot make one. The suite frees it with weir_store_free(). */
     struct weir_store *(*open)(void *self);
 
     /* True: all handles that are open at once keep the same sums. False: each has its own, and the
@@ -57,6 +57,10 @@ void contract_submit_plan(struct weir_store *store, struct contract_plan *plan);
 
 /* One limit, one decision, which must be an answer. */
 struct weir_answer contract_spend(struct weir_store *store, const struct weir_spend *spend);
+
+/* Waits until a store that was just opened answers, wherever a key may lie: on a busy machine its
+ * first try may take longer than it waits for that. */
+void contract_await_answers(struct weir_store *store);
 
 /* A spend under a key of its own: "contract-<run>-<name>"; the text lives until the program ends.
  * The rate is as weir_rate_make() makes it; burst 0 means the limit. */

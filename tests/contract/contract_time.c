@@ -160,8 +160,8 @@ static void forgets_a_refusal(void **state)
         for (int n = 0; n < 20; n++)
             last = ask(spend, 1);
         assert_false(last.allowed);
-        assert_left(last.retry_us, first.retry_us - 1000, SECOND);
-        assert_left(last.reset_us, first.reset_us - 1000, SECOND);
+        assert_left(last.retry_us, first.retry_us - 1000, MINUTE);
+        assert_left(last.reset_us, first.reset_us - 1000, MINUTE);
         if (ttl_is_known())
             assert_true(ttl_us(spend) <= before_us);
     }
@@ -194,8 +194,20 @@ static void lets_keys_expire_and_come_back_fresh(void **state)
     }
 }
 
-/* However a key was first written (E7), it lives as long as its state matters, and about twice the
- * window at most. */
+/* A key lives as long as its state matters, and about twice `window_us` at most; `asked_us` is from
+ * before the answer, since real time goes on until the key is looked at. Stores may round by a
+ * millisecond. */
+static void assert_lives(const struct weir_spend *spend, const struct weir_answer *answer,
+                         uint64_t asked_us, uint64_t window_us)
+{
+    uint64_t left_us = ttl_us(spend);
+    uint64_t passed_us = weir_monotonic_us() - asked_us + 1000;
+    assert_in_range(left_us, 0, 2 * window_us + 12 * SECOND);
+    assert_true(left_us + passed_us >= answer->reset_us);
+    assert_true(left_us > 0 || passed_us >= answer->reset_us);
+}
+
+/* However a key was first written (E7). */
 static void expires_every_key_in_about_its_window(void **state)
 {
     (void)state;
@@ -206,17 +218,12 @@ static void expires_every_key_in_about_its_window(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         const struct weir_spend *spend = &kinds[i].spend;
         print_message("    %s\n", kinds[i].name);
-        for (uint64_t spent = 5; spent <= 100; spent += 5) {
+        for (uint64_t spent = 5; spent <= 105; spent += 5) {
+            uint64_t asked_us = weir_monotonic_us();
             struct weir_answer answer = ask(spend, 5);
-            assert_true(answer.allowed);
-            uint64_t left_us = ttl_us(spend);
-            /* A millisecond for stores that round, a second for a slow machine. */
-            assert_in_range(left_us + SECOND, answer.reset_us,
-                            2 * spend->rate.window_us + 12 * SECOND);
-            assert_true(left_us > 0);
+            assert_true(answer.allowed || spent > 100);
+            assert_lives(spend, &answer, asked_us, spend->rate.window_us);
         }
-        ask(spend, 5);
-        assert_true(ttl_us(spend) > 0);
     }
 }
 
@@ -229,10 +236,10 @@ static void lets_the_key_of_a_long_burst_live_as_long(void **state)
                                                       WEIR_LEAKY_BUCKET };
     for (size_t i = 0; i < COUNT_OF(algorithms); i++) {
         struct weir_spend spend = new_spend("ttl-full", algorithms[i], 97, MINUTE, 500);
+        uint64_t asked_us = weir_monotonic_us();
         struct weir_answer answer = ask(&spend, 500);
         assert_true(answer.allowed);
-        assert_in_range(ttl_us(&spend) + SECOND, answer.reset_us,
-                        2 * answer.reset_us + 12 * SECOND);
+        assert_lives(&spend, &answer, asked_us, answer.reset_us);
     }
 }
 

@@ -22,6 +22,7 @@ static struct weir_store *open_with(const struct weir_clock *clock)
         cluster.url, WEIR_STORE_OPTIONS(.timeout_ms = TIMEOUT_MS), clock, &store, &error);
     assert_string_equal(error.text, "");
     assert_int_equal(code, WEIR_OK);
+    contract_await_answers(store);
     return store;
 }
 

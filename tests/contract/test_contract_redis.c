@@ -22,6 +22,7 @@ static struct weir_store *open_with(const char *url, uint32_t connections,
         &store, &error);
     assert_string_equal(error.text, "");
     assert_int_equal(code, WEIR_OK);
+    contract_await_answers(store);
     return store;
 }
 

@@ -526,8 +526,10 @@ static void lets_a_program_end_with_its_store_open(void **state)
 static struct weir_store *open_secured(void *self)
 {
     (void)self;
-    return open_store(url_of("localhost"),
-                      (struct weir_store_options){ .tls_ca_file = authority.file });
+    struct weir_store *store = open_store(
+        url_of("localhost"), (struct weir_store_options){ .tls_ca_file = authority.file });
+    contract_await_answers(store);
+    return store;
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "kept_log.h"
 #include "redis_cluster.h"
 #include "store/redis_slot.h"
 #include "store/store.h"
@@ -17,60 +18,33 @@
 /* For tests in which Redis answers, however busy the machine is; for those in which somebody is to
  * be silent; and in between, where both happen. */
 #define PATIENT_MS 5000
-#define SHORT_MS   100
-#define STEADY_MS  1000
+#define SHORT_MS   200
+#define STEADY_MS  1500
 
-/* A node that is silent for so long is replaced. */
-#define NODE_TIMEOUT_MS 1000
+/* A node that is silent for so long is replaced: longer than a busy machine keeps one waiting, and
+ * than it takes the store to see that one is silent. */
+#define NODE_TIMEOUT_MS 2000
+
+/* The store has found the way so soon after there is one; on a busy machine it may fail a try or
+ * two before (WEIR_STRICT). */
+static uint64_t return_us(void)
+{
+    return getenv("WEIR_STRICT") != NULL ? 2 * SECOND : 30 * SECOND;
+}
 
 static struct redis_cluster cluster = { .node_timeout_ms = NODE_TIMEOUT_MS };
-
-/* the log */
-
-static struct {
-    pthread_mutex_t mutex;
-    char lines[60][512];
-    size_t count;
-} logged = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
-static void keep_line(void *self, enum weir_level level, const char *text)
-{
-    (void)self;
-    (void)level;
-    pthread_mutex_lock(&logged.mutex);
-    if (logged.count < COUNT_OF(logged.lines))
-        snprintf(logged.lines[logged.count++], sizeof logged.lines[0], "%s", text);
-    pthread_mutex_unlock(&logged.mutex);
-}
-
-static size_t lines_with(const char *part)
-{
-    size_t found = 0;
-    pthread_mutex_lock(&logged.mutex);
-    for (size_t i = 0; i < logged.count; i++)
-        found += strstr(logged.lines[i], part) != NULL;
-    pthread_mutex_unlock(&logged.mutex);
-    return found;
-}
-
-static void forget_lines(void)
-{
-    pthread_mutex_lock(&logged.mutex);
-    logged.count = 0;
-    pthread_mutex_unlock(&logged.mutex);
-}
 
 static void pause_a_moment(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* Looks again and again, up to half a minute. */
+/* Looks again and again, up to a minute. */
 #define wait_until(condition)                                                                      \
     do {                                                                                           \
         uint64_t since_us = weir_monotonic_us();                                                   \
         while (!(condition)) {                                                                     \
-            assert_true(weir_monotonic_us() - since_us < 30 * SECOND);                             \
+            assert_true(weir_monotonic_us() - since_us < 60 * SECOND);                             \
             pause_a_moment();                                                                      \
         }                                                                                          \
     } while (0)
@@ -112,7 +86,7 @@ static size_t master_of(const struct weir_spend *spend)
 static struct weir_store *open_at(const char *url, uint32_t timeout_ms)
 {
     const struct weir_store_options *options =
-        WEIR_STORE_OPTIONS(.timeout_ms = timeout_ms, .log = { .write = keep_line });
+        WEIR_STORE_OPTIONS(.timeout_ms = timeout_ms, .log = kept_log());
     struct weir_store *store = NULL;
     struct weir_error error = WEIR_NO_ERROR;
     enum weir_code code = weir_store_open(url, options, &store, &error);
@@ -176,7 +150,7 @@ static struct weir_store *open_answering(uint32_t timeout_ms)
 {
     struct weir_store *store = open_at(cluster.url, timeout_ms);
     wait_until(answers(store));
-    forget_lines();
+    kept_forget();
     return store;
 }
 
@@ -295,7 +269,7 @@ static void follows_a_slot_that_has_moved(void **state)
     redis_cluster_move_keys(&cluster, slot_of(&spend), old);
     redis_cluster_end_move(&cluster, slot_of(&spend), old);
     assert_int_equal(contract_spend(store, &spend).remaining, 1);
-    assert_int_equal(lines_with(""), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 }
 
@@ -402,7 +376,7 @@ static void counts_exactly_while_slots_move(void **state)
         redis_cluster_move_keys(&cluster, slot_of(&loads[i].spend), here);
         redis_cluster_end_move(&cluster, slot_of(&loads[i].spend), here);
     }
-    assert_int_equal(lines_with(""), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 }
 
@@ -411,7 +385,7 @@ static void counts_exactly_while_slots_move(void **state)
 static void goes_on_while_a_node_is_killed_and_replaced(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(STEADY_MS);
+    struct weir_store *store = open_answering(PATIENT_MS);
     struct weir_spend spend = spend_in(0, "killed", 1000);
     struct load others[2];
     for (size_t i = 0; i < 2; i++)
@@ -435,7 +409,7 @@ static void goes_on_while_a_node_is_killed_and_replaced(void **state)
     assert_non_null(strstr(how.why, place));
 
     redis_cluster_wait_for_other(&cluster, slot_of(&spend), old);
-    assert_in_range(time_until_answered(store, &spend), 0, 2 * SECOND);
+    assert_in_range(time_until_answered(store, &spend), 0, return_us());
     assert_int_equal(left_of(store, &spend), 993);
     wait_until(answers(store));
     wait_until(is_answering(store));
@@ -444,9 +418,9 @@ static void goes_on_while_a_node_is_killed_and_replaced(void **state)
         assert_int_equal(failures_of(&others[i]), 0);
         assert_int_equal(left_of(store, &others[i].spend) + others[i].allowed, 1000000);
     }
-    assert_int_equal(lines_with("is not answering ("), 1);
-    assert_int_equal(lines_with("has taken over from "), 1);
-    assert_int_equal(lines_with(""), 2);
+    assert_int_equal(kept_lines("is not answering ("), 1);
+    assert_int_equal(kept_lines("has taken over from "), 1);
+    assert_int_equal(kept_lines(""), 2);
     weir_store_free(store);
     redis_cluster_heal(&cluster);
 }
@@ -457,7 +431,7 @@ static void goes_on_while_a_node_is_silent_and_replaced(void **state)
     struct weir_store *store = open_answering(SHORT_MS);
     struct weir_spend spend = spend_in(1, "silent", 1000), beside = spend_in(2, "beside", 1000000);
     size_t old = master_of(&spend);
-    assert_true(contract_spend(store, &spend).allowed);
+    wait_until(result_of(store, &spend) == WEIR_STORE_ANSWERED);
     redis_cluster_replicate(&cluster, old);
 
     redis_cluster_freeze(&cluster, old);
@@ -467,7 +441,7 @@ static void goes_on_while_a_node_is_silent_and_replaced(void **state)
     wait_until(result_of(store, &beside) == WEIR_STORE_ANSWERED);
 
     redis_cluster_wait_for_other(&cluster, slot_of(&spend), old);
-    assert_in_range(time_until_answered(store, &spend), 0, 2 * SECOND);
+    assert_in_range(time_until_answered(store, &spend), 0, return_us());
     wait_until(result_of(store, &spend) == WEIR_STORE_ANSWERED);
     assert_true(answered.remaining <= 998);
     redis_cluster_heal(&cluster);
@@ -491,16 +465,17 @@ static void forgets_a_node_that_was_silent_from_the_start(void **state)
     redis_cluster_wait_for_other(&cluster, slot_of(&spend), old);
     time_until_answered(store, &spend);
     wait_until(is_answering(store));
-    assert_int_equal(lines_with("has taken over from "), 1);
+    assert_int_equal(kept_lines("has taken over from "), 1);
     weir_store_free(store);
     redis_cluster_heal(&cluster);
 }
 
-/* Redis holds clients up for a moment, and hands over all it has. */
+/* Redis holds clients up for a moment, and hands over all it has; but masters vote for one replica
+ * of a shard in two timeouts of theirs, and a try without votes holds clients up for nothing. */
 static void loses_nothing_when_a_replica_takes_over_as_planned(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(PATIENT_MS);
+    struct weir_store *store = open_answering(6 * PATIENT_MS);
     struct load loads[3];
     for (size_t i = 0; i < 3; i++)
         begin_load(&loads[i], store, spend_in(2, "planned", 1000000));
@@ -540,7 +515,7 @@ static void comes_back_when_the_whole_cluster_does(void **state)
 
     redis_cluster_heal(&cluster);
     for (size_t i = 0; i < 3; i++)
-        assert_in_range(time_until_answered(store, &spends[i]), 0, 2 * SECOND);
+        assert_in_range(time_until_answered(store, &spends[i]), 0, return_us());
     wait_until(answers(store));
     wait_until(is_answering(store));
     weir_store_free(store);
@@ -556,7 +531,7 @@ static void starts_while_the_cluster_is_down(void **state)
     struct weir_spend spend = spend_in(0, "start", 10);
     assert_int_equal(result_of(store, &spend), WEIR_STORE_UNAVAILABLE);
     redis_cluster_heal(&cluster);
-    assert_in_range(time_until_answered(store, &spend), 0, 2 * SECOND);
+    assert_in_range(time_until_answered(store, &spend), 0, return_us());
     wait_until(answers(store));
     weir_store_free(store);
 }
@@ -614,13 +589,13 @@ static void says_that_a_server_is_no_cluster(void **state)
     redis_server_start(&plain);
     char url[60];
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", plain.port);
-    forget_lines();
+    kept_forget();
     struct weir_store *store = open_at(url, PATIENT_MS);
     wait_until(!weir_store_ready(store));
     struct weir_store_state how;
     weir_store_state(store, &how);
     assert_non_null(strstr(how.why, "it belongs to no cluster: its URL begins with redis://"));
-    assert_int_equal(lines_with("it belongs to no cluster: its URL begins with redis://"), 1);
+    assert_int_equal(kept_lines("it belongs to no cluster: its URL begins with redis://"), 1);
     weir_store_free(store);
     redis_server_remove(&plain);
 }
@@ -639,7 +614,7 @@ static void says_that_a_node_is_no_plain_server(void **state)
         assert_non_null(strstr(check.why, "redis+cluster://"));
     }
     assert_true(errors >= 2);
-    assert_int_equal(lines_with("is a node of a cluster, and refuses the keys"), 1);
+    assert_int_equal(kept_lines("is a node of a cluster, and refuses the keys"), 1);
     weir_store_free(store);
 }
 
@@ -661,12 +636,12 @@ static void enters_every_node_with_the_password(void **state)
     wait_until(answers(store));
     weir_store_free(store);
 
-    forget_lines();
+    kept_forget();
     snprintf(url, sizeof url, "redis+cluster://:falsch@%s", cluster.places);
     store = open_at(url, PATIENT_MS);
     wait_until(!weir_store_ready(store));
-    wait_until(lines_with("AUTH refused: WRONGPASS") > 0);
-    assert_int_equal(lines_with("falsch") + lines_with("geheim"), 0);
+    kept_wait_for("AUTH refused: WRONGPASS");
+    assert_int_equal(kept_lines("falsch") + kept_lines("geheim"), 0);
     weir_store_free(store);
 
     redis_cluster_tell_all(&cluster, "CONFIG SET requirepass %s", "");
@@ -680,10 +655,10 @@ static void says_that_it_may_not_ask_for_the_slots(void **state)
     redis_cluster_tell_all(&cluster, "ACL SETUSER few on >few ~* +@all -%s", "cluster");
     char url[200];
     snprintf(url, sizeof url, "redis+cluster://few:few@%s", cluster.places);
-    forget_lines();
+    kept_forget();
     struct weir_store *store = open_at(url, PATIENT_MS);
     wait_until(!weir_store_ready(store));
-    wait_until(lines_with("NOPERM") > 0);
+    kept_wait_for("NOPERM");
     weir_store_free(store);
     redis_cluster_tell_all(&cluster, "ACL DELUSER %s", "few");
 }
@@ -780,7 +755,7 @@ static void settles_what_several_nodes_have_counted(void **state)
 static void gives_back_when_a_later_node_is_silent(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(SHORT_MS);
+    struct weir_store *store = open_answering(STEADY_MS);
     struct contract_plan plan = plan_over("half", 10, 10, 10);
     size_t last = master_of(&plan.spends[2]);
     redis_cluster_freeze(&cluster, last);
@@ -864,7 +839,7 @@ static int heal_cluster(void **state)
 {
     (void)state;
     redis_cluster_heal(&cluster);
-    forget_lines();
+    kept_forget();
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -33,6 +34,7 @@ static struct {
     bool hangs;               /* it says nothing, until that is set to false */
     unsigned waiting;         /* lookups that hang                           */
     unsigned lookups;         /* so far                                      */
+    sigset_t blocked;         /* in the thread of the last one               */
 } names = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 typedef int lookup_function(const char *, const char *, const struct addrinfo *,
@@ -51,6 +53,7 @@ static int look_up_here(const char *service, const struct addrinfo *wanted, stru
     struct addrinfo **end = found;
     pthread_mutex_lock(&names.mutex);
     names.lookups++;
+    pthread_sigmask(SIG_SETMASK, NULL, &names.blocked);
     names.waiting++;
     pthread_cond_broadcast(&names.changed);
     while (names.hangs)
@@ -126,12 +129,20 @@ static bool answers(struct weir_store *store)
     return check.result == WEIR_STORE_ANSWERED;
 }
 
+/* On a busy machine the first try may take longer than it waits for that. */
+static void wait_for_answer(struct weir_store *store)
+{
+    uint64_t start_us = weir_monotonic_us();
+    while (!answers(store))
+        assert_true(weir_monotonic_us() - start_us < 60 * SECOND);
+}
+
 static void wait_for_state(struct weir_store *store, bool answering, const char *why)
 {
     struct weir_store_state state;
     uint64_t start_us = weir_monotonic_us();
     do {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < 60 * SECOND);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         weir_store_state(store, &state);
     } while (state.answering != answering || strstr(state.why, why) == NULL);
@@ -142,7 +153,7 @@ static void wait_for_server(struct weir_store *store, const char *host)
     struct weir_store_state state;
     uint64_t start_us = weir_monotonic_us();
     do {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < 60 * SECOND);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         weir_store_state(store, &state);
     } while (strstr(state.server, host) == NULL);
@@ -164,7 +175,7 @@ static void tries_each_address_of_a_name(void **state)
     (void)state;
     set_names("127.0.0.2", "127.0.0.1", 0, false); /* nobody listens at the first one */
     struct weir_store *store = open_store();
-    assert_true(answers(store));
+    wait_for_answer(store);
     weir_store_free(store);
 }
 
@@ -179,7 +190,7 @@ static void goes_on_where_an_address_is_silent(void **state)
     assert_int_equal(listen(listener, 8), 0);
     set_names("127.0.0.2", "127.0.0.1", 0, false);
     struct weir_store *store = open_store();
-    assert_true(answers(store));
+    wait_for_answer(store);
     weir_store_free(store);
     close(listener);
 }
@@ -194,7 +205,7 @@ static void looks_a_name_up_before_each_try(void **state)
     wait_for_state(store, false, "Connection refused");
     set_names("127.0.0.1", NULL, 0, false);
     wait_for_state(store, true, "");
-    assert_true(answers(store));
+    wait_for_answer(store);
     weir_store_free(store);
 }
 
@@ -228,7 +239,7 @@ static void does_without_a_lookup_that_hangs(void **state)
     set_names("127.0.0.1", NULL, 0, false);
     wait_for_state(store, true, "");
     assert_int_equal(lookups() - before, 1);
-    assert_true(answers(store));
+    wait_for_answer(store);
     weir_store_free(store);
 }
 
@@ -261,11 +272,33 @@ static void take_when_it_ends(struct weir_redis_resolver *resolver,
     char why[100];
     uint64_t start_us = weir_monotonic_us();
     while (!weir_redis_lookup_take(resolver, lookup, &addresses, why, sizeof why)) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < 60 * SECOND);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
     assert_int_equal(addresses.count, 1);
     assert_string_equal(addresses.at[0], "127.0.0.1");
+}
+
+/* Who drives a lane may be the application's own thread. */
+static void leaves_signals_to_the_thread_that_asks(void **state)
+{
+    (void)state;
+    struct weir_redis_resolver resolver = { .lookups = { NULL } };
+    const char *why = "";
+    int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    set_names("127.0.0.1", NULL, 0, false);
+    struct weir_redis_lookup *lookup = start_lookup(&resolver, 7, wake_fd, &why);
+    assert_non_null(lookup);
+    take_when_it_ends(&resolver, lookup);
+    static const int signals[] = { SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD, SIGALRM };
+    sigset_t own;
+    pthread_sigmask(SIG_SETMASK, NULL, &own);
+    for (size_t i = 0; i < COUNT_OF(signals); i++) {
+        assert_true(sigismember(&names.blocked, signals[i]));
+        assert_false(sigismember(&own, signals[i]));
+    }
+    weir_redis_resolver_finish(&resolver);
+    close(wake_fd);
 }
 
 /* Nobody can end a lookup, so those that are left count too, and are taken up again. */
@@ -335,7 +368,7 @@ static void bounds_lookups_however_often_the_master_moves(void **state)
     struct weir_store *store = NULL;
     assert_int_equal(
         weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS), &store, NULL), WEIR_OK);
-    assert_true(answers(store));
+    wait_for_answer(store);
     set_names("127.0.0.1", NULL, 0, true);
     for (unsigned i = 0; i < MOVES; i++) {
         char host[40];
@@ -356,7 +389,7 @@ static void keeps_addresses_while_the_name_server_is_in_trouble(void **state)
     (void)state;
     set_names("127.0.0.1", NULL, 0, false);
     struct weir_store *store = open_store();
-    assert_true(answers(store));
+    wait_for_answer(store);
     static const struct {
         int failure;
         bool hangs;
@@ -367,7 +400,7 @@ static void keeps_addresses_while_the_name_server_is_in_trouble(void **state)
         wait_for_state(store, false, "");
         redis_server_start(&server);
         wait_for_state(store, true, "");
-        assert_true(answers(store));
+        wait_for_answer(store);
     }
     set_names("127.0.0.1", NULL, 0, false);
     weir_store_free(store);
@@ -375,7 +408,7 @@ static void keeps_addresses_while_the_name_server_is_in_trouble(void **state)
 
     /* A name that is said to be nobody's is another matter. */
     store = open_store();
-    assert_true(answers(store));
+    wait_for_answer(store);
     set_names(NULL, NULL, EAI_NONAME, false);
     redis_server_kill(&server);
     redis_server_start(&server);
@@ -415,6 +448,7 @@ int main(void)
         cmocka_unit_test(says_why_a_name_has_no_address),
         cmocka_unit_test(does_without_a_lookup_that_hangs),
         cmocka_unit_test(does_not_wait_for_a_lookup_when_it_is_freed),
+        cmocka_unit_test(leaves_signals_to_the_thread_that_asks),
         cmocka_unit_test(looks_up_no_more_than_so_many_names_at_once),
         cmocka_unit_test(looks_up_each_sentinel_once_while_the_name_server_is_silent),
         cmocka_unit_test(bounds_lookups_however_often_the_master_moves),

@@ -27,6 +27,7 @@ static struct weir_store *open_store(const char *url)
     struct weir_store *store = NULL;
     assert_int_equal(
         weir_store_open(url, WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS), &store, NULL), WEIR_OK);
+    contract_await_answers(store);
     return store;
 }
 

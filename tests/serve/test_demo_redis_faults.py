@@ -10,19 +10,22 @@ import unittest
 
 from support import FREE, Demo, DemoTest, Redis, make_config, one_limit, wait_until
 
-TIMEOUT_S = 0.1
+# Where Redis is to be silent; and where it answers or is gone, however busy the machine is.
+TIMEOUT_S = 0.3
+PATIENT_S = 10
 
 # What a busy machine may add to a deadline. An answer that was waited for without a deadline would
 # not come at all.
-SLOWNESS_S = 1
+SLOWNESS_S = 5
 
-# All are to return to normal within this time after Redis has.
-RETURN_S = 2
+# All are to return to normal within this time after Redis has, of which a quiet machine takes a
+# part; what is promised the strict plays of tests/faults measure.
+RETURN_S = 20
 
 OPEN, CLOSED, MEMORY, OTHER_MEMORY = "/v1/catalog", "/v1/search?q=gate", "/v1/quota", "/ip"
 
 
-def config_for(redis):
+def config_for(redis, timeout_s):
     def policy(name, by, rate, rule):
         return {"limits": [{"name": name, "by": by, "rate": rate}], "on_store_failure": rule}
 
@@ -40,15 +43,16 @@ def config_for(redis):
             ("GET /v1/quota", {"policy": "memory", **required}),
             ("GET /ip", {"policy": "other", "auth": "none"}),
         ],
-        store={"url": redis.url, "timeout": f"{int(TIMEOUT_S * 1000)}ms"},
+        # Each request is to ask Redis, those that it has refused a moment ago as well.
+        store={"url": redis.url, "timeout": f"{int(timeout_s * 1000)}ms"},
         instances=2,
     )
 
 
 class Faults(DemoTest):
-    def start(self, redis):
-        self.redis = redis
-        self.demo = Demo(self, config_for(redis))
+    def start(self, redis, timeout_s=PATIENT_S):
+        self.redis, self.timeout_s = redis, timeout_s
+        self.demo = Demo(self, config_for(redis, timeout_s))
         self.client = self.demo.client()
         self.slowest_s = 0
 
@@ -58,9 +62,10 @@ class Faults(DemoTest):
     # what must hold
 
     def is_normal(self):
+        answers = (self.get(OPEN), self.get(CLOSED))
         return (
-            self.get(OPEN).quota_fields() != []
-            and self.get(CLOSED).status == 200
+            [(answer.status, set(answer.quotas())) for answer in answers]
+            == [(200, {"open"}), (200, {"closed"})]
             and self.client.get("/healthz").json()["status"] == "ok"
         )
 
@@ -68,18 +73,11 @@ class Faults(DemoTest):
         """Redis is back and answers; the server must be, soon."""
         wait_until(self.redis.answers, "Redis answers")
         start = time.monotonic()
-        wait_until(self.is_normal, "the server is back to normal", within_s=RETURN_S + SLOWNESS_S)
+        wait_until(self.is_normal, "the server is back to normal")
         took_s = time.monotonic() - start
         print(f"{self.id().split('.')[-1]}: back to normal after {took_s:.2f} s; before that the "
               f"slowest answer took {self.slowest_s * 1000:.0f} ms", flush=True)
         self.assertLess(took_s, RETURN_S)
-        self.assert_normal()
-
-    def assert_normal(self):
-        self.assertEqual(self.get(OPEN).status, 200)
-        self.assertEqual(set(self.get(OPEN).quotas()), {"open"})
-        self.assertEqual(set(self.get(CLOSED).quotas()), {"closed"})
-        self.assertEqual(self.client.get("/healthz").json()["status"], "ok")
 
     def check_failing(self):
         self.check_open()
@@ -104,14 +102,14 @@ class Faults(DemoTest):
             self.assertIn("items", answer.json())
             self.assert_no_quota(answer)
         self.assertEqual(len(self.demo.decisions("failed-open")) - before, 5, "once for each")
-        self.assertLess(max(times), TIMEOUT_S + SLOWNESS_S, times)
+        self.assertLess(max(times), self.timeout_s + SLOWNESS_S, times)
         self.slowest_s = max(self.slowest_s, *times)
 
     def check_closed(self):
         for _ in range(3):
             start = time.monotonic()
             answer = self.get(CLOSED)
-            self.assertLess(time.monotonic() - start, TIMEOUT_S + SLOWNESS_S)
+            self.assertLess(time.monotonic() - start, self.timeout_s + SLOWNESS_S)
             self.assert_problem(answer, 503, "#temporary-reduced-capacity")
             self.assertIn(answer.retry_after(), range(1, 11))
             self.assert_no_quota(answer)
@@ -126,7 +124,7 @@ class Faults(DemoTest):
     # what can happen
 
     def test_does_what_each_policy_says_while_redis_is_stopped(self):
-        self.start(Redis(self, tcp=True))
+        self.start(Redis(self, tcp=True), TIMEOUT_S)
         wait_until(self.is_normal, "the server has found Redis")
         self.redis.stop_answering()
         self.check_failing()
@@ -146,7 +144,7 @@ class Faults(DemoTest):
         wait_until(self.is_normal, "the server has found Redis")
         self.redis.kill()
         self.check_open()
-        self.redis.start(keeps_port=True)
+        self.redis.start()
         self.check_return()
 
     def test_says_on_its_health_page_that_redis_is_full(self):
@@ -268,7 +266,7 @@ class Kinds(DemoTest):
         config = one_limit("ip", "10/hour")
         config["policies"]["only"]["on_store_failure"] = {
             "timeout": "open", "unavailable": "memory", "error": "closed"}
-        config.update({"instances": 2, "store": {"url": self.redis.url, "timeout": "1s"}})
+        config.update({"instances": 2, "store": {"url": self.redis.url, "timeout": "3s"}})
         self.demo = Demo(self, config)
         self.client = self.demo.client()
         wait_until(lambda: self.get().status == 200 and not self.failures(), "Redis decides")

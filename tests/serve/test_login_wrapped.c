@@ -4,11 +4,10 @@
 
 #include <stdatomic.h>
 
-#include <microhttpd.h>
 #include <weir/redirect.h>
-#include <weir/weir.h>
 
 #include "client.h"
+#include "served.h"
 
 static const char policy_json[] =
     "{\"secret\": \"s\", \"instances\": 1, \"policies\": {\"login\": {"
@@ -21,13 +20,9 @@ static const char policy_json[] =
     " \"routes\": [{\"match\": \"* /*\", \"policy\": \"login\"}]}";
 
 static struct {
-    struct weir_policy *policy;
-    struct weir_limiter *limiter;
-    struct weir_chain *chain;
-    struct MHD_Daemon *daemon;
+    struct served served;
     struct MHD_Response *shared; /* that all may be answered with */
-    uint16_t port;
-    atomic_uint errors; /* lines of the log */
+    atomic_uint errors;          /* lines of the log              */
     atomic_bool was_limited;
 } bench;
 
@@ -80,30 +75,14 @@ static int set_up(void **state)
     const struct weir_log log = { note_line, NULL };
     memset(&bench, 0, sizeof bench);
     bench.shared = MHD_create_response_from_buffer(4, text, MHD_RESPMEM_PERSISTENT);
-    assert_int_equal(weir_policy_parse(policy_json, strlen(policy_json), NULL, &bench.policy, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = bench.policy, .log = log),
-                                      &bench.limiter, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_chain_new(NULL, &bench.chain, NULL), WEIR_OK);
-    assert_int_equal(weir_chain_use(bench.chain, weir_limit(bench.limiter)), WEIR_OK);
-    assert_int_equal(weir_chain_serve(bench.chain, WEIR_APP(.handler = answer)), WEIR_OK);
-    bench.daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                         weir_access_handler, bench.chain, MHD_OPTION_NOTIFY_COMPLETED,
-                         weir_request_completed, bench.chain, MHD_OPTION_END);
-    assert_non_null(bench.daemon);
-    bench.port = MHD_get_daemon_info(bench.daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    served_start(&bench.served, policy_json, WEIR_APP(.handler = answer), log);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    weir_stop_daemon(bench.chain, bench.daemon, 5000);
-    weir_chain_free(bench.chain);
-    weir_limiter_free(bench.limiter);
-    weir_policy_free(bench.policy);
+    served_free(&bench.served);
     MHD_destroy_response(bench.shared);
     return 0;
 }
@@ -118,7 +97,7 @@ static const char *post(const char *path, const char *password, const char *cook
              "POST %s HTTP/1.1\r\nHost: t\r\nConnection: close\r\nCookie: %s\r\nContent-Type: "
              "application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s",
              path, cookie, length, body);
-    int fd = client_connect(bench.port);
+    int fd = client_connect(bench.served.port);
     client_send_text(fd, text);
     client_read(fd, false, &reply);
     assert_true(client_sees_end(fd));

@@ -3,10 +3,8 @@
 
 #include <stdatomic.h>
 
-#include <microhttpd.h>
-#include <weir/weir.h>
-
 #include "client.h"
+#include "served.h"
 
 static const char policy_json[] =
     "{\"secret\": \"s\", \"policies\": {\"login\": {\"limits\": [{\"name\": \"pair\","
@@ -68,23 +66,10 @@ static unsigned post(uint16_t port, const char *what)
 static void counts_by_what_a_wrapped_handler_says(void **state)
 {
     (void)state;
-    struct weir_policy *policy = NULL;
-    struct weir_limiter *limiter = NULL;
-    struct weir_chain *chain = NULL;
-    assert_int_equal(weir_policy_parse(policy_json, strlen(policy_json), NULL, &policy, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy), &limiter, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_chain_new(NULL, &chain, NULL), WEIR_OK);
-    assert_int_equal(weir_chain_use(chain, weir_limit(limiter)), WEIR_OK);
-    assert_int_equal(weir_chain_serve(chain, WEIR_APP(.handler = answer, .completed = completed)),
-                     WEIR_OK);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                         weir_access_handler, chain, MHD_OPTION_NOTIFY_COMPLETED,
-                         weir_request_completed, chain, MHD_OPTION_END);
-    assert_non_null(daemon);
-    uint16_t port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    struct served served;
+    served_start(&served, policy_json, WEIR_APP(.handler = answer, .completed = completed),
+                 (struct weir_log){ NULL, NULL });
+    uint16_t port = served.port;
 
     static const char *const rounds[] = { "", " behind" };
     for (size_t i = 0; i < COUNT_OF(rounds); i++) {
@@ -102,11 +87,8 @@ static void counts_by_what_a_wrapped_handler_says(void **state)
         assert_int_equal(post(port, "wrong"), 200);
     assert_int_equal(post(port, "right"), 429);
 
-    weir_stop_daemon(chain, daemon, 5000); /* all that was begun is completed */
+    served_free(&served); /* all that was begun is completed */
     assert_int_equal(atomic_load(&said_late), WEIR_E_STATE);
-    weir_chain_free(chain);
-    weir_limiter_free(limiter);
-    weir_policy_free(policy);
 }
 
 int main(void)

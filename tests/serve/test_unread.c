@@ -5,10 +5,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include <microhttpd.h>
-#include <weir/weir.h>
-
 #include "client.h"
+#include "served.h"
 
 /* "%s" are members of the file and of the policy. */
 static const char policy_json[] =
@@ -19,20 +17,14 @@ static const char policy_json[] =
     " \"routes\": [{\"match\": \"* /login\", \"policy\": \"login\"},"
     "   {\"match\": \"* /plain\", \"policy\": \"plain\"}]}";
 
-static struct {
-    struct weir_policy *policy;
-    struct weir_limiter *limiter;
-    struct weir_chain *chain;
-    struct MHD_Daemon *daemon;
-    uint16_t port;
-    atomic_uint warnings;
-} site;
+static struct served served;
+static atomic_uint warnings;
 
 static void note_line(void *self, enum weir_level level, const char *text)
 {
     (void)self;
     if (level == WEIR_WARNING && strstr(text, "[field-unread]") != NULL)
-        atomic_fetch_add(&site.warnings, 1);
+        atomic_fetch_add(&warnings, 1);
 }
 
 struct visit {
@@ -104,33 +96,10 @@ static void completed(void *cls, struct MHD_Connection *connection, void **con_c
 static void start(const char *of_file, const char *of_policy)
 {
     char text[1024];
-    const struct weir_log log = { note_line, NULL };
-    struct weir_error error = WEIR_NO_ERROR;
-    int length = snprintf(text, sizeof text, policy_json, of_file, of_policy);
-    memset(&site, 0, sizeof site);
-    if (weir_policy_parse(text, (size_t)length, NULL, &site.policy, &error) != WEIR_OK)
-        fail_msg("%s: %s", error.path, error.text);
-    assert_int_equal(
-        weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = site.policy), &site.limiter, NULL),
-        WEIR_OK);
-    assert_int_equal(weir_chain_new(WEIR_CHAIN_OPTIONS(.log = log), &site.chain, NULL), WEIR_OK);
-    assert_int_equal(weir_chain_use(site.chain, weir_limit(site.limiter)), WEIR_OK);
-    assert_int_equal(
-        weir_chain_serve(site.chain, WEIR_APP(.handler = answer, .completed = completed)), WEIR_OK);
-    site.daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                         weir_access_handler, site.chain, MHD_OPTION_NOTIFY_COMPLETED,
-                         weir_request_completed, site.chain, MHD_OPTION_END);
-    assert_non_null(site.daemon);
-    site.port = MHD_get_daemon_info(site.daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
-}
-
-static void stop(void)
-{
-    weir_stop_daemon(site.chain, site.daemon, 5000);
-    weir_chain_free(site.chain);
-    weir_limiter_free(site.limiter);
-    weir_policy_free(site.policy);
+    snprintf(text, sizeof text, policy_json, of_file, of_policy);
+    atomic_store(&warnings, 0);
+    served_start(&served, text, WEIR_APP(.handler = answer, .completed = completed),
+                 (struct weir_log){ note_line, NULL });
 }
 
 #define FORM    "Content-Type: application/x-www-form-urlencoded\r\n"
@@ -142,7 +111,7 @@ static void expect(const char *path, const char *request, const char *wanted)
 {
     struct reply reply;
     char text[2048];
-    int fd = client_connect(site.port);
+    int fd = client_connect(served.port);
     snprintf(text, sizeof text, "POST %s HTTP/1.1\r\nHost: t\r\n%s", path, request);
     for (int times = 0; times < 3; times++) {
         client_send_text(fd, text);
@@ -173,11 +142,11 @@ static void finds_fields_whether_limits_hold_or_not(void **state)
         start(rows[i].of_file, rows[i].of_policy);
         expect("/login", WHOLE, "found ann whole username=ann");
         expect("/login", FORM "Content-Length: 0\r\n\r\n", "absent  whole ");
-        assert_int_equal(atomic_load(&site.warnings), 0);
+        assert_int_equal(atomic_load(&warnings), 0);
         expect("/login", CHUNKED,
                rows[i].reads_chunks ? "found ann whole username=ann" : "unread  none username=ann");
-        assert_int_equal(atomic_load(&site.warnings), !rows[i].reads_chunks);
-        stop();
+        assert_int_equal(atomic_load(&warnings), !rows[i].reads_chunks);
+        served_free(&served);
     }
 }
 
@@ -188,11 +157,11 @@ static void says_at_once_that_it_has_not_read_a_body(void **state)
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         start("", "");
         expect(paths[i], FORM "Content-Length: 0\r\n\r\n", "absent  whole ");
-        assert_int_equal(atomic_load(&site.warnings), 0);
+        assert_int_equal(atomic_load(&warnings), 0);
         expect(paths[i], WHOLE, "unread  none username=ann");
         expect(paths[i], CHUNKED, "unread  none username=ann");
-        assert_int_equal(atomic_load(&site.warnings), 1);
-        stop();
+        assert_int_equal(atomic_load(&warnings), 1);
+        served_free(&served);
     }
 }
 
@@ -206,8 +175,8 @@ static void leaves_long_bodies_to_the_handler_where_it_refuses_none(void **state
     request[length + 1012] = '\0';
     start("\"mode\": \"off\",", "\"body_max\": \"1KiB\",");
     expect("/login", request, "unread  none username=ann");
-    assert_int_equal(atomic_load(&site.warnings), 1);
-    stop();
+    assert_int_equal(atomic_load(&warnings), 1);
+    served_free(&served);
 }
 
 int main(void)

@@ -3,10 +3,8 @@
 
 #include <stdatomic.h>
 
-#include <microhttpd.h>
-#include <weir/weir.h>
-
 #include "client.h"
+#include "served.h"
 
 static const char policy_json[] =
     "{\"policies\": {\"p\": {\"limits\": [{\"name\": \"a\", \"by\": \"global\","
@@ -39,37 +37,21 @@ static void completed(void *cls, struct MHD_Connection *connection, void **con_c
 static void settles_in_the_completed_callback(void **state)
 {
     (void)state;
-    struct weir_policy *policy = NULL;
-    struct weir_limiter *limiter = NULL;
-    struct weir_chain *chain = NULL;
-    assert_int_equal(weir_policy_parse(policy_json, strlen(policy_json), NULL, &policy, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = policy), &limiter, NULL),
-                     WEIR_OK);
-    assert_int_equal(weir_chain_new(NULL, &chain, NULL), WEIR_OK);
-    assert_int_equal(weir_chain_use(chain, weir_limit(limiter)), WEIR_OK);
-    assert_int_equal(weir_chain_serve(chain, WEIR_APP(.handler = answer, .completed = completed)),
-                     WEIR_OK);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                         weir_access_handler, chain, MHD_OPTION_NOTIFY_COMPLETED,
-                         weir_request_completed, chain, MHD_OPTION_END);
-    assert_non_null(daemon);
-    uint16_t port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    struct served served;
+    served_start(&served, policy_json, WEIR_APP(.handler = answer, .completed = completed),
+                 (struct weir_log){ NULL, NULL });
 
     struct reply reply;
-    client_get(port, "/", "Connection: close\r\n", &reply);
+    client_get(served.port, "/", "Connection: close\r\n", &reply);
     assert_int_equal(reply.status, 200);
-    weir_stop_daemon(chain, daemon, 5000); /* all that was begun is completed */
+    served_end(&served);
     assert_int_equal(settled, WEIR_OK);
     struct weir_verdict verdict;
-    assert_int_equal(weir_limiter_peek(limiter, WEIR_SUBJECT(.policy = "p"), 1, &verdict, NULL),
-                     WEIR_OK);
+    assert_int_equal(
+        weir_limiter_peek(served.limiter, WEIR_SUBJECT(.policy = "p"), 1, &verdict, NULL), WEIR_OK);
     assert_int_equal(verdict.quotas[0].remaining, 8);
 
-    weir_chain_free(chain);
-    weir_limiter_free(limiter);
-    weir_policy_free(policy);
+    served_free(&served);
 }
 
 int main(void)

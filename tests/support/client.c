@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -145,5 +146,6 @@ const char *reply_header(const struct reply *reply, const char *name)
 bool client_sees_end(int fd)
 {
     char byte;
-    return recv(fd, &byte, 1, 0) <= 0;
+    ssize_t got = recv(fd, &byte, 1, 0);
+    return got == 0 || (got < 0 && errno != EAGAIN);
 }

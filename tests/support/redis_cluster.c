@@ -1,14 +1,12 @@
 #include "redis_cluster.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SLOTS      16384
 #define MINUTE_MS  60000
-#define WAIT_S     30
+#define WAIT_S     60
 #define KEYS_A_GO  "100"
 #define ID_CHARS   40
 #define LINE_CHARS 512
@@ -27,40 +25,12 @@ static void pause_a_moment(void)
     nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 }
 
-/* ports: held until all are picked, so that no two are the same */
-
-static unsigned pick_port(int *fd)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof address;
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(bind(*fd, (const struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&address, &size), 0);
-    return ntohs(address.sin_port);
-}
-
-static void pick_ports(struct redis_cluster *cluster)
-{
-    int fds[2 * REDIS_CLUSTER_NODES];
-    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++) {
-        cluster->nodes[i].port = pick_port(&fds[2 * i]);
-        cluster->bus_ports[i] = pick_port(&fds[2 * i + 1]);
-    }
-    for (size_t i = 0; i < COUNT_OF(fds); i++)
-        close(fds[i]);
-}
-
 static void name_places(struct redis_cluster *cluster)
 {
     size_t length = 0;
-    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++) {
-        struct redis_server *node = &cluster->nodes[i];
-        snprintf(node->tcp_url, sizeof node->tcp_url, "redis://127.0.0.1:%u", node->port);
+    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++)
         length += (size_t)snprintf(cluster->places + length, sizeof cluster->places - length,
-                                   "%s127.0.0.1:%u", i == 0 ? "" : ",", node->port);
-    }
+                                   "%s127.0.0.1:%u", i == 0 ? "" : ",", cluster->nodes[i].port);
     snprintf(cluster->url, sizeof cluster->url, "redis+cluster://%s", cluster->places);
 }
 
@@ -182,9 +152,10 @@ static void wait_until_well(const struct redis_cluster *cluster)
 
 void redis_cluster_start(struct redis_cluster *cluster)
 {
-    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++)
+    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++) {
         redis_server_prepare(&cluster->nodes[i]);
-    pick_ports(cluster);
+        cluster->bus_ports[i] = redis_server_hold_port(&cluster->bus_holders[i]);
+    }
     name_places(cluster);
     for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++) {
         set_options(cluster, i);
@@ -214,8 +185,10 @@ void redis_cluster_freeze(struct redis_cluster *cluster, size_t index)
 
 void redis_cluster_remove(struct redis_cluster *cluster)
 {
-    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++)
+    for (size_t i = 0; i < REDIS_CLUSTER_NODES; i++) {
         redis_server_remove(&cluster->nodes[i]);
+        close(cluster->bus_holders[i]);
+    }
 }
 
 void redis_cluster_tell_all(const struct redis_cluster *cluster, const char *command,

@@ -24,6 +24,7 @@ struct redis_cluster {
 
     bool is_frozen[REDIS_CLUSTER_NODES];
     unsigned bus_ports[REDIS_CLUSTER_NODES];
+    int bus_holders[REDIS_CLUSTER_NODES];
     char texts[REDIS_CLUSTER_NODES][2][12];
     const char *options[REDIS_CLUSTER_NODES][16];
 };
@@ -50,7 +51,7 @@ bool redis_cluster_is_well(const struct redis_cluster *cluster);
 /* The index of the node that says that it serves a slot; NONE: there is none at the moment. */
 size_t redis_cluster_master_of(const struct redis_cluster *cluster, unsigned slot);
 
-/* Waits, up to half a minute, until that is another node than `old`, and returns it. */
+/* Waits, up to a minute, until that is another node than `old`, and returns it. */
 size_t redis_cluster_wait_for_other(const struct redis_cluster *cluster, unsigned slot, size_t old);
 
 /* The running replica of a master; NONE: it has none. */

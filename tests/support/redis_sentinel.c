@@ -1,10 +1,8 @@
 #include "redis_sentinel.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,7 +14,7 @@
 /* A failover that has not ended after so long is begun again. */
 #define FAILOVER_TIMEOUT_MS 2000
 
-#define WAIT_S 30
+#define WAIT_S 60
 
 /* time */
 
@@ -32,28 +30,10 @@ static void pause_a_moment(void)
     nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
-/* ports */
-
-/* Ports are held until all are picked, so that no two are the same. */
-static unsigned pick_port(int *fd)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof address;
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(bind(*fd, (const struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&address, &size), 0);
-    return ntohs(address.sin_port);
-}
-
 static void pick_ports(struct sentinel_group *group)
 {
-    int fds[SENTINELS];
     for (size_t i = 0; i < SENTINELS; i++)
-        group->sentinels[i].port = pick_port(&fds[i]);
-    for (size_t i = 0; i < SENTINELS; i++)
-        close(fds[i]);
+        group->sentinels[i].port = redis_server_hold_port(&group->sentinels[i].port_holder);
     snprintf(group->places, sizeof group->places, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
              group->sentinels[0].port, group->sentinels[1].port, group->sentinels[2].port);
 }
@@ -438,8 +418,10 @@ void sentinel_group_heal(struct sentinel_group *group)
 
 void sentinel_group_remove(struct sentinel_group *group)
 {
-    for (size_t i = 0; i < SENTINELS; i++)
+    for (size_t i = 0; i < SENTINELS; i++) {
         sentinel_kill(group, i);
+        close(group->sentinels[i].port_holder);
+    }
     for (size_t i = 0; i < SENTINEL_SERVERS; i++)
         redis_server_remove(&group->servers[i]);
 }

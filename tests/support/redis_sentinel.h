@@ -17,6 +17,7 @@
 struct sentinel {
     pid_t pid; /* 0: it does not run */
     unsigned port;
+    int port_holder;
     char file[120]; /* its configuration, which it rewrites */
 };
 
@@ -55,7 +56,7 @@ const char *sentinel_group_url(const struct sentinel_group *group, const char *l
  * says that it is one; SENTINEL_NONE: there is none at the moment. */
 size_t sentinel_group_master(const struct sentinel_group *group);
 
-/* Waits, up to half a minute, until that is another one than `old`, and returns it. */
+/* Waits, up to a minute, until that is another one than `old`, and returns it. */
 size_t sentinel_group_wait_for_other(const struct sentinel_group *group, size_t old);
 
 /* Tells a Sentinel to make another server the master, though this one is well. */

@@ -11,16 +11,18 @@
 
 #define ARGUMENTS_MAX 60
 
-static unsigned pick_port(void)
+unsigned redis_server_hold_port(int *holder)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
+    const int on = 1;
+    *holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(*holder >= 0);
+    /* Redis sets this too, so that it may bind what is bound here, where nobody listens. */
+    assert_int_equal(setsockopt(*holder, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(*holder, (const struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(*holder, (struct sockaddr *)&address, &size), 0);
     return ntohs(address.sin_port);
 }
 
@@ -31,7 +33,7 @@ void redis_server_prepare(struct redis_server *server)
              base == NULL ? P_tmpdir : base);
     assert_non_null(mkdtemp(server->folder));
     snprintf(server->socket, sizeof server->socket, "%s/redis.socket", server->folder);
-    server->port = pick_port();
+    server->port = redis_server_hold_port(&server->port_holder);
     snprintf(server->url, sizeof server->url, "redis+unix://%s", server->socket);
     snprintf(server->tcp_url, sizeof server->tcp_url, "redis://127.0.0.1:%u", server->port);
 }
@@ -151,6 +153,7 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 void redis_server_remove(struct redis_server *server)
 {
     redis_server_kill(server);
+    close(server->port_holder);
     nftw(server->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 

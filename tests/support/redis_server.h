@@ -13,6 +13,7 @@ struct redis_server {
     char folder[80];
     char socket[100];
     unsigned port;
+    int port_holder;            /* a socket: nobody else is given the port             */
     bool keeps_data;            /* over a restart                                      */
     const char *const *options; /* more arguments, ended by NULL; borrowed; NULL: none */
     const char *password;       /* with which commands are sent; NULL: none            */
@@ -23,8 +24,14 @@ struct redis_server {
 /* "redis-server", or what the environment names in WEIR_REDIS_SERVER, such as "valkey-server". */
 const char *redis_server_program(void);
 
-/* Picks folder, socket and port, without starting anything. */
+/* Picks folder, socket and port, without starting anything. The port is held until
+ * redis_server_remove(), also while nothing listens there. */
 void redis_server_prepare(struct redis_server *server);
+
+/* A port of 127.0.0.1 for a server that is started later, and perhaps again. It stays bound by a
+ * socket that shares it with that server, until the caller closes `holder`: the system gives it to
+ * no other listener and to no other connection meanwhile. */
+unsigned redis_server_hold_port(int *holder);
 
 /* Starts it, the first time or again, and returns when it answers. */
 void redis_server_start(struct redis_server *server);
@@ -36,7 +43,7 @@ void redis_server_thaw(struct redis_server *server);
 /* SIGKILL, and waits for its end. Nothing happens if it does not run. */
 void redis_server_kill(struct redis_server *server);
 
-/* Kills it and removes its folder. */
+/* Kills it, removes its folder and lets go of its port. */
 void redis_server_remove(struct redis_server *server);
 
 /* Sends one command, formatted as hiredis does ("SET %s %b"), over a connection of its own. The

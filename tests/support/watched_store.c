@@ -7,56 +7,9 @@
 #include "base/clock.h"
 #include "store/store.h"
 
-#define UNDER_WAY_MAX 512
-
 static void pause_a_moment(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
-
-/* the log */
-
-static struct {
-    pthread_mutex_t mutex;
-    char lines[200][512];
-    size_t count;
-} logged = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
-static void keep_line(void *self, enum weir_level level, const char *text)
-{
-    (void)self;
-    (void)level;
-    pthread_mutex_lock(&logged.mutex);
-    if (logged.count < COUNT_OF(logged.lines))
-        snprintf(logged.lines[logged.count++], sizeof logged.lines[0], "%s", text);
-    if (getenv("WEIR_TEST_LOG") != NULL)
-        print_message("    log: %s\n", text);
-    pthread_mutex_unlock(&logged.mutex);
-}
-
-size_t watched_lines(const char *part)
-{
-    size_t found = 0;
-    pthread_mutex_lock(&logged.mutex);
-    for (size_t i = 0; i < logged.count; i++)
-        found += strstr(logged.lines[i], part) != NULL;
-    pthread_mutex_unlock(&logged.mutex);
-    return found;
-}
-
-void watched_forget_lines(void)
-{
-    pthread_mutex_lock(&logged.mutex);
-    logged.count = 0;
-    pthread_mutex_unlock(&logged.mutex);
-}
-
-static void print_lines(void)
-{
-    pthread_mutex_lock(&logged.mutex);
-    for (size_t i = 0; i < logged.count; i++)
-        print_error("    log: %s\n", logged.lines[i]);
-    pthread_mutex_unlock(&logged.mutex);
 }
 
 /* stores */
@@ -65,7 +18,7 @@ struct weir_store *watched_open_with(const char *url, struct weir_store_options 
 {
     struct weir_store *store = NULL;
     struct weir_error error = WEIR_NO_ERROR;
-    options.log = (struct weir_log){ .write = keep_line };
+    options.log = kept_log();
     if (weir_store_open(url, &options, &store, &error) != WEIR_OK)
         fail_msg("%s: %s", url, error.text);
     return store;
@@ -84,16 +37,8 @@ static void give_up_after(uint64_t start_us, const char *what)
         pause_a_moment();
         return;
     }
-    print_lines();
+    kept_print();
     fail_msg("waited in vain until %s", what);
-}
-
-uint64_t watched_wait_for_line(const char *part)
-{
-    uint64_t start_us = weir_monotonic_us();
-    while (watched_lines(part) == 0)
-        give_up_after(start_us, part);
-    return weir_monotonic_us() - start_us;
 }
 
 uint64_t watched_wait_until_ready(struct weir_store *store, bool wanted)
@@ -135,7 +80,7 @@ struct watched_load {
     atomic_bool stops;
     pthread_mutex_t mutex; /* of the counts */
     struct watched_counts counts;
-    struct place places[UNDER_WAY_MAX];
+    struct place places[WATCHED_UNDER_WAY_MAX];
 };
 
 static void count(struct watched_counts *counts, const struct place *place)
@@ -187,7 +132,7 @@ static void submit(struct watched_load *load, struct place *place)
 
 static bool all_ended(struct watched_load *load)
 {
-    for (size_t i = 0; i < UNDER_WAY_MAX; i++)
+    for (size_t i = 0; i < WATCHED_UNDER_WAY_MAX; i++)
         if (load->places[i].is_taken)
             return false;
     return true;
@@ -196,7 +141,7 @@ static bool all_ended(struct watched_load *load)
 static void *keep_loading(void *self)
 {
     struct watched_load *load = self;
-    for (size_t at = 0; !load->stops; at = (at + 1) % UNDER_WAY_MAX) {
+    for (size_t at = 0; !load->stops; at = (at + 1) % WATCHED_UNDER_WAY_MAX) {
         if (!load->places[at].is_taken)
             submit(load, &load->places[at]);
         pause_a_moment();

@@ -1,31 +1,27 @@
-/* A Redis store whose log a test reads, and a steady load on it. Functions that fail, fail the
- * test. */
+/* A Redis store whose log is kept, and a steady load on it. Functions that fail, fail the test. */
 #ifndef TESTS_SUPPORT_WATCHED_STORE_H
 #define TESTS_SUPPORT_WATCHED_STORE_H
 
-#include "test.h"
+#include "kept_log.h"
 
 #include <weir/store.h>
 
 /* No wait of a test's own is longer. */
-#define WATCHED_WAIT_US UINT64_C(30000000)
+#define WATCHED_WAIT_US UINT64_C(60000000)
 
-/* Opens one that logs into a list that all of them share. */
+/* Opens one with the kept log. */
 struct weir_store *watched_open(const char *url, uint32_t timeout_ms);
 
 /* The same with options of the test's own, whose log is set here. */
 struct weir_store *watched_open_with(const char *url, struct weir_store_options options);
 
-/* So many lines of the log hold `part`; "" is part of all. */
-size_t watched_lines(const char *part);
-void watched_forget_lines(void);
-
 /* Looks again and again until it is so, and returns how many µs that took. */
-uint64_t watched_wait_for_line(const char *part);
 uint64_t watched_wait_until_ready(struct weir_store *store, bool wanted);
 uint64_t watched_wait_for_server(struct weir_store *store, unsigned port);
 
-/* A check every millisecond, of which many may be under way. */
+/* A check every millisecond, of which so many may be under way. */
+#define WATCHED_UNDER_WAY_MAX 512
+
 struct watched_load;
 
 struct watched_counts {
