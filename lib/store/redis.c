@@ -1,7 +1,6 @@
 /* The Redis store as the library sees it: a type, and the way in for other threads. */
 #include "store/redis_internal.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/signals.h"
 #include "store/store.h"
 
 #define TIMEOUT_DEFAULT_MS 20
@@ -26,7 +26,8 @@ void weir_redis_enter(struct weir_redis *redis, struct weir_check *check, uint64
 {
     switch (weir_pending_enter(&redis->pending, check, deadline_us)) {
     case WEIR_PENDING_MUST_WAKE:
-        weir_redis_wake(redis);
+        if (!redis->is_driven) /* else who drives it has just handed the check in */
+            weir_redis_wake(redis);
         return;
     case WEIR_PENDING_ENTERED:
         return;
@@ -52,7 +53,7 @@ static void redis_submit(void *self, struct weir_check *check)
 
 void weir_redis_cancel(struct weir_redis *redis, struct weir_check *check)
 {
-    bool is_own = pthread_equal(pthread_self(), redis->thread) != 0;
+    bool is_own = redis->is_driven || pthread_equal(pthread_self(), redis->thread) != 0;
     if (weir_pending_cancel(&redis->pending, check, is_own))
         weir_redis_end(check, WEIR_STORE_CANCELLED, "cancelled");
 }
@@ -78,7 +79,8 @@ static void release(struct weir_redis *redis)
     while (redis->link_count > 0)
         weir_link_free(redis->links[redis->link_count - 1]);
     weir_redis_resolver_finish(&redis->resolver);
-    weir_redis_tls_free(redis->tls);
+    if (!redis->is_driven) /* else it is another lane's */
+        weir_redis_tls_free(redis->tls);
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
     pthread_mutex_destroy(&redis->health_mutex);
@@ -93,9 +95,14 @@ static void redis_free(void *self)
     struct weir_redis *redis = self;
     if (redis->topology->close != NULL)
         redis->topology->close(redis);
-    if (weir_pending_stop(&redis->pending))
-        weir_redis_wake(redis);
-    pthread_join(redis->thread, NULL);
+    bool must_wake = weir_pending_stop(&redis->pending);
+    if (redis->is_driven) {
+        weir_redis_shut(redis);
+    } else {
+        if (must_wake)
+            weir_redis_wake(redis);
+        pthread_join(redis->thread, NULL);
+    }
     release(redis);
 }
 
@@ -127,16 +134,11 @@ static int create_thread(struct weir_redis *redis)
 }
 
 /* The thread takes no signals: they are the application's, and writing to a closed socket must not
- * end the program (hiredis 0.14.1 writes without MSG_NOSIGNAL). But for those that a fault of its
- * own would raise, for which the application may have a handler. */
+ * end the program (hiredis 0.14.1 writes without MSG_NOSIGNAL). */
 static bool start_thread(struct weir_redis *redis)
 {
-    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(&blocked, faults[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    sigset_t before;
+    weir_signals_block(&before);
     int failure = create_thread(redis);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failure == 0)
@@ -225,6 +227,34 @@ enum weir_code weir_redis_new(const struct weir_redis_url *url,
     else
         *redis = made;
     return code;
+}
+
+static void set_up_like(struct weir_redis *redis, const struct weir_redis *like)
+{
+    redis->is_driven = true;
+    redis->is_silent = true;
+    redis->voice = like->voice;
+    redis->url = like->url;
+    redis->log = like->log;
+    redis->timeout_us = like->timeout_us;
+    redis->tls = like->tls;
+    redis->test_clock = like->test_clock;
+    redis->scripts.clock = like->scripts.clock;
+    redis->seed = seed();
+    redis->health.breaker = WEIR_BREAKER_STARTING;
+    redis->topology = like->topology;
+}
+
+struct weir_redis *weir_redis_new_driven(const struct weir_redis *like)
+{
+    struct weir_redis *made = allocate();
+    if (made == NULL)
+        return NULL;
+    set_up_like(made, like);
+    if (made->topology->make(made, NULL) == WEIR_OK)
+        return made;
+    release(made);
+    return NULL;
 }
 
 enum weir_code weir_store_new_redis_by(const char *url, const struct weir_store_options *options,

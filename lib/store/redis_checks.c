@@ -62,12 +62,32 @@ void weir_link_on_hash(struct weir_redis_link *link, const redisReply *reply)
 
 /* writing */
 
-static uint64_t clock_us(const struct weir_redis *redis)
+static bool has_clock_of_test(const struct weir_redis_link *link)
 {
-    if (redis->scripts.clock == WEIR_REDIS_CLOCK_OF_TEST)
-        return weir_clock_now_us(&redis->test_clock);
+    return link->redis->scripts.clock == WEIR_REDIS_CLOCK_OF_TEST;
+}
+
+/* Which is read once for each check, in the order in which they came. */
+static uint64_t told_us(const struct weir_redis_link *link)
+{
+    return has_clock_of_test(link) ? weir_clock_now_us(&link->redis->test_clock) : 0;
+}
+
+static uint64_t clock_us(uint64_t told)
+{
     struct weir_clock clock = weir_clock_or_system(NULL);
-    return weir_clock_now_us(&clock);
+    return told > 0 ? told : weir_clock_now_us(&clock);
+}
+
+static size_t smaller(size_t one, size_t other)
+{
+    return one < other ? one : other;
+}
+
+static bool goes_by_slot(const struct weir_redis_link *link)
+{
+    return link->redis->url.topology == WEIR_REDIS_CLUSTER
+           || link->redis->batcher.has_crossed_slots;
 }
 
 static void append_asking(struct weir_redis_link *link, struct weir_redis_command *command)
@@ -79,57 +99,145 @@ static void append_asking(struct weir_redis_link *link, struct weir_redis_comman
     command->how |= WEIR_REDIS_OWES_ASKING;
 }
 
-/* `command` stands among those under way already. */
-static void append_check(struct weir_redis_link *link, struct weir_redis_command *command)
+/* The items of a call with their checks. */
+static void list_items(const struct weir_redis_batcher *batcher, const struct weir_redis_call *call,
+                       struct weir_redis_item items[WEIR_REDIS_BATCH_CHECKS_MAX])
+{
+    for (size_t i = 0; i < call->count; i++) {
+        const struct weir_redis_gathered *gathered = &batcher->items[call->at[i]];
+        items[i] = (struct weir_redis_item){ &gathered->plan, gathered->command.check };
+    }
+}
+
+static void append_call(struct weir_redis_link *link, const struct weir_redis_call *call)
 {
     struct weir_redis *redis = link->redis;
-    char memory[WEIR_REDIS_COMMAND_BYTES];
-    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
-    struct weir_redis_plan plan;
-    weir_redis_plan_make(&plan, command->check);
-    struct weir_redis_script *script = weir_redis_scripts_get(&redis->scripts, &plan.shape);
+    struct weir_redis_batcher *batcher = &redis->batcher;
+    const struct weir_redis_gathered *first = &batcher->items[call->at[0]];
+    struct weir_buffer out = weir_buffer_init(batcher->command, sizeof batcher->command);
+    struct weir_redis_item items[WEIR_REDIS_BATCH_CHECKS_MAX];
+    list_items(batcher, call, items);
+    struct weir_redis_shape shape = first->plan.shape;
+    shape.is_batch = call->count > 1;
+    struct weir_redis_script *script = weir_redis_scripts_get(&redis->scripts, &shape);
     if (script == NULL) {
         weir_link_lose(link, "out of memory");
         return;
     }
-    if ((command->how & WEIR_REDIS_WITH_ASKING) != 0)
-        append_asking(link, command);
     bool is_known = script->hash[0] != '\0';
-    bool is_whole = !is_known || (command->how & WEIR_REDIS_BY_WHOLE_TEXT) != 0;
-    weir_redis_write_check(&out, script, is_whole ? WEIR_REDIS_BY_TEXT : WEIR_REDIS_BY_HASH,
-                           redis->scripts.clock, clock_us(redis), &plan, command->check);
+    bool is_whole = !is_known || (first->command.how & WEIR_REDIS_BY_WHOLE_TEXT) != 0;
+    enum weir_redis_by by = is_whole ? WEIR_REDIS_BY_TEXT : WEIR_REDIS_BY_HASH;
+    if (shape.is_batch)
+        weir_redis_write_batch(&out, script, by, redis->scripts.clock, clock_us(first->told_us),
+                               items, call->count);
+    else
+        weir_redis_write_check(&out, script, by, redis->scripts.clock, clock_us(first->told_us),
+                               items[0].plan, items[0].check);
     weir_link_append(link, &out);
     if (!is_known)
         learn_hash(link, script);
 }
 
-static bool can_write(const struct weir_redis_link *link)
+/* All its checks stand one behind the other among those under way. */
+static void put_under_way(struct weir_redis_link *link, const struct weir_redis_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct weir_redis_gathered *item = &link->redis->batcher.items[call->at[i]];
+        item->command.checks = i == 0 && !item->is_single ? (uint8_t)call->count : 0;
+        weir_pending_put(&link->redis->pending, &link->under_way, &item->command);
+    }
+}
+
+static void write_call(struct weir_redis_link *link, const struct weir_redis_call *call)
+{
+    uint8_t how = link->redis->batcher.items[call->at[0]].command.how;
+    put_under_way(link, call);
+    if ((how & WEIR_REDIS_WITH_ASKING) != 0)
+        append_asking(link, weir_commands_at(&link->under_way, link->under_way.end - 1));
+    append_call(link, call);
+    weir_redis_batcher_count(&link->redis->batcher, call->count);
+}
+
+/* A server that reads nothing gets no more than so much. */
+static bool can_append(const struct weir_redis_link *link)
 {
     return link->stage == WEIR_LINK_OPEN && !link->was_lost && !link->holds
            && sdslen(link->context->obuf) < WEIR_REDIS_OUTPUT_BYTES_MAX
            && weir_commands_count(&link->under_way) < WEIR_REDIS_IN_FLIGHT_MAX;
 }
 
+/* Checks of different slots have nothing to wait for. */
+static bool can_write(const struct weir_redis_link *link)
+{
+    return can_append(link) && (link->under_way.calls < WEIR_REDIS_CALLS_MAX || goes_by_slot(link));
+}
+
+/* Those that were lifted; what is written of them is forgotten here. */
+struct lifted {
+    struct weir_redis_command at[WEIR_REDIS_GATHERED_MAX];
+    size_t count;
+    size_t gathered_from; /* the first of them that is in the batcher, with those behind it   */
+};
+
+/* What has had its time from a test is written in any case. */
+static bool goes_on(const struct weir_redis_link *link)
+{
+    return can_append(link) || has_clock_of_test(link);
+}
+
+/* Writes what was gathered, as far as that goes. */
+static void write_gathered(struct weir_redis_link *link, struct lifted *lifted)
+{
+    struct weir_redis_batcher *batcher = &link->redis->batcher;
+    struct weir_redis_call call;
+    while (goes_on(link) && weir_redis_batcher_next(batcher, &call)) {
+        for (size_t i = 0; i < call.count; i++)
+            lifted->at[lifted->gathered_from + call.at[i]].check = NULL;
+        write_call(link, &call);
+    }
+    weir_redis_batcher_clear(batcher);
+}
+
+static void put_back_unwritten(struct weir_redis_link *link, const struct lifted *lifted)
+{
+    for (size_t i = lifted->count; i > 0; i--)
+        if (lifted->at[i - 1].check != NULL)
+            weir_commands_push_first(&link->waiting, &lifted->at[i - 1]);
+}
+
+static void write_lifted(struct weir_redis_link *link, struct lifted *lifted)
+{
+    struct weir_redis_batcher *batcher = &link->redis->batcher;
+    weir_redis_batcher_clear(batcher);
+    lifted->gathered_from = 0;
+    for (size_t i = 0; i < lifted->count && goes_on(link); i++) {
+        uint64_t told = told_us(link);
+        if (weir_redis_batcher_add(batcher, &lifted->at[i], goes_by_slot(link), told))
+            continue;
+        write_gathered(link, lifted);
+        lifted->gathered_from = i;
+        weir_redis_batcher_add(batcher, &lifted->at[i], goes_by_slot(link), told);
+    }
+    write_gathered(link, lifted);
+    put_back_unwritten(link, lifted);
+}
+
+/* It is written at the end of the round, with what has come by then. */
 bool weir_link_give(struct weir_redis_link *link, const struct weir_redis_command *command)
 {
-    struct weir_pending *pending = &link->redis->pending;
-    bool is_next = weir_commands_count(&link->waiting) == 0 && can_write(link);
-    struct weir_redis_commands *row = is_next ? &link->under_way : &link->waiting;
-    if (!weir_pending_put(pending, row, command))
-        return false;
-    if (is_next)
-        append_check(link, weir_commands_at(row, row->end - 1));
-    return true;
+    return weir_pending_put(&link->redis->pending, &link->waiting, command);
 }
 
 /* False: it could write, but has no memory to keep what would be under way. */
 static bool write_waiting(struct weir_redis_link *link)
 {
     while (weir_commands_count(&link->waiting) > 0 && can_write(link)) {
-        struct weir_redis_command *command =
-            weir_pending_move(&link->redis->pending, &link->waiting, &link->under_way);
-        if (command != NULL)
-            append_check(link, command);
+        struct lifted lifted;
+        lifted.count = weir_pending_lift_for(
+            &link->redis->pending, &link->waiting, &link->under_way, lifted.at,
+            smaller(weir_commands_count(&link->waiting), WEIR_REDIS_GATHERED_MAX));
+        if (lifted.count > 0)
+            write_lifted(link, &lifted);
         else if (weir_commands_count(&link->waiting) > 0)
             return false;
     }
@@ -186,8 +294,8 @@ static bool has_written(const struct weir_check *check)
     return costs;
 }
 
-void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_command *command,
-                              const redisReply *reply)
+static void on_answer(struct weir_redis_link *link, struct weir_redis_command *command,
+                      const redisReply *reply)
 {
     enum weir_redis_meaning meaning = weir_redis_read_answer(reply, command->check);
     switch (meaning) {
@@ -213,5 +321,53 @@ void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_co
     case WEIR_REDIS_UNFIT:
         on_refusal(link, command, meaning, reply);
         return;
+    }
+}
+
+/* An error that the keys of a call have together: they lie together no more, or never did, or one
+ * of them may not be touched. Each can be asked for. */
+static bool is_apart(const redisReply *reply)
+{
+    static const char *const words[] = { "TRYAGAIN", "CROSSSLOT", "NOPERM" };
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || reply->str == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+static void on_apart(struct weir_redis_link *link, struct weir_redis_command *command,
+                     const redisReply *reply)
+{
+    if (reply->str[0] == 'C')
+        link->redis->batcher.has_crossed_slots = true;
+    command->how |= WEIR_REDIS_BY_ITSELF;
+    if (!weir_redis_send_again(link->redis, link, command))
+        on_answer(link, command, reply);
+}
+
+static void on_part(struct weir_redis_link *link, struct weir_redis_command *command,
+                    const redisReply *reply, size_t item, size_t count)
+{
+    if (command->check == NULL)
+        return; /* it is done already: at its deadline, or cancelled */
+    struct weir_redis_part part;
+    if (count > 1 && is_apart(reply))
+        on_apart(link, command, reply);
+    else
+        on_answer(link, command, weir_redis_reply_part(reply, command->check, item, count, &part));
+}
+
+void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_command *command,
+                              const redisReply *reply)
+{
+    size_t count = command->checks > 1 ? command->checks : 1;
+    command->checks = 0;
+    on_part(link, command, reply, 0, count);
+    for (size_t item = 1; item < count; item++) {
+        struct weir_redis_command next;
+        if (weir_pending_take_replied(&link->redis->pending, &link->under_way, &next))
+            on_part(link, &next, reply, item, count);
     }
 }

@@ -16,7 +16,7 @@ void weir_commands_finish(struct weir_redis_commands *commands)
     free(commands->at);
     commands->at = NULL;
     commands->capacity = 0;
-    commands->first = commands->end = 0;
+    commands->first = commands->end = commands->calls = 0;
 }
 
 /* Puts a command into a place, of which its check must know. */
@@ -68,10 +68,27 @@ bool weir_commands_make_room(struct weir_redis_commands *commands)
     return weir_commands_count(commands) < commands->capacity;
 }
 
+size_t weir_commands_room(struct weir_redis_commands *commands, size_t wanted)
+{
+    while (commands->capacity - weir_commands_count(commands) < wanted
+           && commands->capacity < commands->limit && grow(commands))
+        ;
+    return commands->capacity - weir_commands_count(commands);
+}
+
 void weir_commands_push(struct weir_redis_commands *commands,
                         const struct weir_redis_command *command)
 {
     struct weir_redis_command placed = *command;
     placed.link = commands->link;
+    commands->calls += placed.checks > 0;
     settle_at(weir_commands_at(commands, commands->end++), &placed);
+}
+
+void weir_commands_push_first(struct weir_redis_commands *commands,
+                              const struct weir_redis_command *command)
+{
+    struct weir_redis_command placed = *command;
+    placed.link = commands->link;
+    settle_at(weir_commands_at(commands, --commands->first), &placed);
 }

@@ -29,7 +29,8 @@ enum weir_redis_kind {
 enum {
     WEIR_REDIS_BY_WHOLE_TEXT = 1, /* Redis has forgotten its script                         */
     WEIR_REDIS_WITH_ASKING = 2,   /* "ASKING" goes ahead of it                              */
-    WEIR_REDIS_OWES_ASKING = 4    /* …and was written, and its reply has not come yet       */
+    WEIR_REDIS_OWES_ASKING = 4,   /* …and was written, and its reply has not come yet       */
+    WEIR_REDIS_BY_ITSELF = 8      /* no other check in the same call                        */
 };
 
 /* A check may be written so often again, after answers that say that nothing was done. */
@@ -44,6 +45,8 @@ struct weir_redis_command {
     uint8_t kind;             /* enum weir_redis_kind                                 */
     uint8_t how;
     uint8_t repeats; /* how often the check was written before */
+    uint8_t checks;  /* under way, where its call could have many: how many it has, with those
+                      * behind this one; 0: it is one of these, or alone        */
 };
 
 /* Commands in a row. Places are counted on and on; place n is commands[n modulo capacity]. */
@@ -53,6 +56,7 @@ struct weir_redis_commands {
     size_t limit;                  /* of its capacity                                      */
     size_t first;
     size_t end;
+    size_t calls; /* of those under way: how many can have many checks                         */
     uint16_t link;
     bool drops_ended; /* nothing is expected any more for a check that ended                    */
 };
@@ -76,8 +80,16 @@ static inline struct weir_redis_command *weir_commands_at(
  * none. */
 bool weir_commands_make_room(struct weir_redis_commands *commands);
 
+/* The same for so many, of a row whose commands are all expected. Returns for how many there is room,
+ * which may be fewer or more. */
+size_t weir_commands_room(struct weir_redis_commands *commands, size_t wanted);
+
 /* Puts one more behind all others, where there is room, and tells its check where it is. */
 void weir_commands_push(struct weir_redis_commands *commands,
                         const struct weir_redis_command *command);
+
+/* Puts one back in front of all others, which was there before, and after which nothing was put in. */
+void weir_commands_push_first(struct weir_redis_commands *commands,
+                              const struct weir_redis_command *command);
 
 #endif

@@ -2,14 +2,14 @@
 -- in `first`, the units used in it in `low`.
 
 -- section: arguments
--- On the clock. ARGV: limit, cost, length in µs.
-local limit_i, cost_i, length_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+-- On the clock. Numbers: limit, cost, length in µs.
+local limit_i, cost_i, length_i = NUMBERS_i
 local start_i, used_i = now - now % length_i, 0
 local end_i = start_i + length_i
 
 -- section: arguments_first
--- From the first request. ARGV: limit, cost, length in µs.
-local limit_i, cost_i, length_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+-- From the first request. Numbers: limit, cost, length in µs.
+local limit_i, cost_i, length_i = NUMBERS_i
 local start_i, used_i = now, 0
 if low_i > 0 and first_i <= now and now - first_i < length_i then
     start_i = first_i
@@ -17,17 +17,17 @@ end
 local end_i = start_i + length_i
 
 -- section: arguments_calendar
--- Redis knows no time zones. ARGV: limit, cost, and the edges of the windows before, now and after by
--- the clock of who asks.
-local limit_i, cost_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
-local start_i, end_i = ARGV[AT_i + 3] + 0, ARGV[AT_i + 4] + 0
+-- Redis knows no time zones. Numbers: limit, cost, and the edges of the windows before, now and after
+-- by the clock of who asks.
+local limit_i, cost_i, earliest, start_i, end_i, latest = NUMBERS_i
+local used_i = 0
 if now < start_i then
-    start_i, end_i = ARGV[AT_i + 2] + 0, start_i
+    start_i, end_i = earliest, start_i
 elseif now >= end_i then
-    start_i, end_i = end_i, ARGV[AT_i + 5] + 0
+    start_i, end_i = end_i, latest
 end
 if now < start_i or now >= end_i then
-    return redis.error_reply('ERR the clocks of Redis and its client are too far apart')
+    FAIL('ERR the clocks of Redis and its client are too far apart')
 end
 
 -- section: decide

@@ -6,7 +6,7 @@
 -- expiry rests on the time at which the script began, which is a little before `now`, and both are
 -- cut to whole milliseconds.
 local call, pcall = redis.call, redis.pcall
-local sub, pack, unpack = string.sub, struct.pack, struct.unpack
+local pack, unpack = struct.pack, struct.unpack
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local spare_ms = 3
@@ -14,9 +14,13 @@ local spare_ms = 3
 -- section: clock_of_test
 -- A test moves time by hand and sends it along; real time must not expire its keys meanwhile.
 local call, pcall = redis.call, redis.pcall
-local sub, pack, unpack = string.sub, struct.pack, struct.unpack
+local pack, unpack = struct.pack, struct.unpack
 local now = ARGV[#ARGV] + 0
 local spare_ms = 3600000
+
+-- section: sub
+-- For all but the commonest script, in which each look-up counts.
+local sub = string.sub
 
 -- section: limit
 -- What no decision can have written (this also finds nan and inf), and what is blocked.
@@ -66,7 +70,7 @@ if left_i == 0 then
 end
 
 -- section: reset
-call('UNLINK', KEYS[NUMBER_g])
+call('UNLINK', KEY_g)
 
 -- section: block
 local left_i = ARGV[AT_i] + 0

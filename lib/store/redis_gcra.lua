@@ -2,8 +2,9 @@
 -- arrival time in µs in `first`, and in `low` the rest of it in 1/parts µs.
 
 -- section: arguments
--- For intervals of whole µs. ARGV: capacity, cost, in µs.
-local capacity_i, cost_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
+-- For intervals of whole µs. Numbers: capacity, cost, in µs.
+local capacity_i, cost_i = NUMBERS_i
+local used_i = 0
 
 -- section: decide
 used_i = first_i - now
@@ -33,10 +34,9 @@ if now + twice_i > lives_g then
 end
 
 -- section: arguments_of_parts
--- For any interval. ARGV: capacity and cost in µs, their parts, and how many parts make a µs.
-local capacity_i, span_i, used_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, 0
-local capacity_part_i, span_part_i = ARGV[AT_i + 2] + 0, ARGV[AT_i + 3] + 0
-local parts_i, part_i, cost_i = ARGV[AT_i + 4] + 0, 0, span_i + span_part_i
+-- For any interval. Numbers: capacity and cost in µs, their parts, and how many parts make a µs.
+local capacity_i, span_i, capacity_part_i, span_part_i, parts_i = NUMBERS_i
+local used_i, part_i, cost_i = 0, 0, span_i + span_part_i
 
 -- section: decide_parts
 used_i, part_i = first_i - now, low_i

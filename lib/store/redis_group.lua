@@ -9,7 +9,7 @@
 -- A foreign section is the id and the state of a limit that somebody else's plan has, or had.
 
 -- section: read_begin
-local key_g = KEYS[NUMBER_g]
+local key_g = KEY_g
 local value_g = pcall('GET', key_g)
 local expiry_g, before_g, changed_g, renew_g = 0, nil, false, false
 local STATES_g
@@ -20,7 +20,7 @@ if value_g and #value_g == SIZE_g then
 else
     -- Not there, or not of ours (a table, for another type): a key like new.
     if value_g and value_g.err and not string.find(value_g.err, 'WRONGTYPE', 1, true) then
-        return value_g -- it may not be read, and that must not pass for nothing spent
+        FAIL_g -- it may not be read, and that must not pass for nothing spent
     end
     before_g = ZEROS_g
     STATES_g = unpack('<FORMAT_g', before_g)
@@ -32,7 +32,7 @@ if value_g and #value_g >= SIZE_g and sub(value_g, 1, HEAD_g) == ARGV[AT_g] then
     expiry_g, STATES_g = unpack('<ALL_g', value_g, HEAD_g + 1)
 else
     if value_g and value_g.err and not string.find(value_g.err, 'WRONGTYPE', 1, true) then
-        return value_g
+        FAIL_g
     end
     before_g = ZEROS_g
     if value_g and #value_g > 0 and #value_g <= 489 then

@@ -3,6 +3,7 @@
 #ifndef WEIR_STORE_REDIS_INTERNAL_H
 #define WEIR_STORE_REDIS_INTERNAL_H
 
+#include "store/redis_batch.h"
 #include "store/redis_link.h"
 #include "store/redis_pending.h"
 #include "store/redis_tls.h"
@@ -86,6 +87,7 @@ struct weir_redis {
     uint64_t timeout_us;
     struct weir_log log;
     bool is_silent;                 /* another lane says the same                          */
+    bool is_driven;                 /* without a thread of its own: see redis_driven.c     */
     struct weir_redis_voice *voice; /* shared by all lanes of a store                      */
     struct weir_redis_tls *tls;     /* NULL: none                                              */
     struct weir_clock test_clock;   /* `now_us` NULL: Redis decides by its own               */
@@ -97,9 +99,11 @@ struct weir_redis {
 
     pthread_mutex_t health_mutex;
     struct weir_redis_health health;
+    atomic_bool is_well; /* all links that take checks are open, and count */
 
     /* The rest belongs to the store's thread. */
     struct weir_redis_scripts scripts;
+    struct weir_redis_batcher batcher;
     struct weir_redis_resolver resolver;
     struct weir_redis_link *links[WEIR_REDIS_LINKS_MAX]; /* with gaps                      */
     size_t link_count;                                   /* behind the last one            */
@@ -112,6 +116,14 @@ struct weir_redis {
 /* redis_loop.c */
 
 void *weir_redis_run(void *self);
+
+/* What its thread does again and again, for who drives it: a round; and a wait for what comes, which
+ * is read. The wait ends when `fd` (-1: none) is readable, which is then returned. */
+void weir_redis_do_round(struct weir_redis *redis);
+bool weir_redis_wait(struct weir_redis *redis, int fd, uint64_t wait_us);
+
+/* Ends all checks and frees the links: nothing is waited for any more. */
+void weir_redis_shut(struct weir_redis *redis);
 void weir_redis_wake(struct weir_redis *redis);
 
 /* Ends a check that was taken, or never entered; `why` NULL keeps what stands there. */
@@ -150,6 +162,9 @@ void weir_link_report_counted(struct weir_redis_link *link);
 /* The link goes to another server, or is no more. */
 void weir_link_forget_errors(struct weir_redis_link *link);
 
+/* Whether all links that take checks are open, answer and count. */
+bool weir_redis_is_well(const struct weir_redis *redis);
+
 /* Fills what is asked for. Any thread. */
 void weir_redis_read_health(struct weir_redis *redis, struct weir_store_state *state);
 
@@ -166,12 +181,38 @@ enum weir_code weir_redis_new(const struct weir_redis_url *url,
                               const struct weir_clock *clock, struct weir_redis_voice *voice,
                               bool is_silent, struct weir_redis **redis, struct weir_error *error);
 
+/* Makes one without a thread, to the same servers as `like`, which outlives it: nothing is said of it
+ * in the log, nor in the state of the store. NULL: the system lacks what it takes. */
+struct weir_redis *weir_redis_new_driven(const struct weir_redis *like);
+
 /* Hands a check without a fault in, as weir_store_type's submit does but with a deadline of the
  * caller's. Any thread. */
 void weir_redis_enter(struct weir_redis *redis, struct weir_check *check, uint64_t deadline_us);
 
 /* Ends a check that was handed in that way, as weir_store_type's cancel does. */
 void weir_redis_cancel(struct weir_redis *redis, struct weir_check *check);
+
+/* redis_driven.c */
+
+/* More threads than this do not drive lanes of one store. */
+#define WEIR_REDIS_DRIVEN_MAX 256
+
+/* The lanes of a store that other threads drive; the `lanes_self` of weir_redis_driven_type. */
+struct weir_redis_driven {
+    struct weir_redis *const *own; /* those with threads of the store's */
+    size_t own_count;
+    pthread_mutex_t mutex; /* of what follows */
+    struct weir_lane *first;
+    size_t count;
+};
+
+/* False: the system lacks what it takes. */
+bool weir_redis_driven_init(struct weir_redis_driven *driven);
+
+/* Frees them all; nobody drives them any more. */
+void weir_redis_driven_finish(struct weir_redis_driven *driven);
+
+extern const struct weir_lane_type weir_redis_driven_type;
 
 /* redis_lanes.c */
 

@@ -20,6 +20,7 @@ struct lanes {
     struct weir_redis_voice voice;
     size_t count;
     struct weir_redis *at[WEIR_REDIS_LANES_MAX];
+    struct weir_redis_driven driven;
 };
 
 /* FNV-1a, stirred as by MurmurHash3 (Appleby), since keys differ in few bits. */
@@ -92,6 +93,7 @@ static void lanes_state(void *self, struct weir_store_state *state)
 static void lanes_free(void *self)
 {
     struct lanes *lanes = self;
+    weir_redis_driven_finish(&lanes->driven);
     for (size_t i = 0; i < lanes->count; i++)
         weir_redis_type.free(lanes->at[i]);
     weir_voice_finish(&lanes->voice);
@@ -113,11 +115,17 @@ static const struct weir_store_type lanes_type = {
 static struct lanes *allocate(void)
 {
     struct lanes *lanes = calloc(1, sizeof *lanes);
-    if (lanes != NULL && !weir_voice_init(&lanes->voice)) {
+    if (lanes == NULL)
+        return NULL;
+    if (!weir_voice_init(&lanes->voice)) {
         free(lanes);
         return NULL;
     }
-    return lanes;
+    if (weir_redis_driven_init(&lanes->driven))
+        return lanes;
+    weir_voice_finish(&lanes->voice);
+    free(lanes);
+    return NULL;
 }
 
 static enum weir_code start_all(struct lanes *lanes, const struct weir_redis_url *url,
@@ -169,6 +177,10 @@ enum weir_code weir_redis_lanes_new(const struct weir_redis_url *url,
         lanes_free(lanes);
         return code;
     }
+    lanes->driven.own = lanes->at;
+    lanes->driven.own_count = lanes->count;
+    (*store)->lanes = &weir_redis_driven_type;
+    (*store)->lanes_self = &lanes->driven;
     wait_for_start(lanes);
     return WEIR_OK;
 }

@@ -2,11 +2,13 @@
 -- and a wait that is too long is refused too. State: that moment, as gcra's.
 
 -- section: arguments
--- Behind those of gcra. ARGV: the longest wait in µs.
-local max_wait_i = ARGV[AT_i + 2] + 0
+-- Numbers: as for gcra, and the longest wait in µs.
+local capacity_i, cost_i, max_wait_i = NUMBERS_i
+local used_i = 0
 
 -- section: arguments_of_parts
-local max_wait_i = ARGV[AT_i + 5] + 0
+local capacity_i, span_i, capacity_part_i, span_part_i, parts_i, max_wait_i = NUMBERS_i
+local used_i, part_i, cost_i = 0, 0, span_i + span_part_i
 
 -- section: decide
 fits_i = fits_i and (used_i <= max_wait_i or cost_i == 0)

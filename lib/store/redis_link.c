@@ -187,8 +187,7 @@ static void on_reply(struct weir_redis_link *link, const redisReply *reply, uint
     }
     enum weir_redis_kind kind = (enum weir_redis_kind)command.kind;
     if (kind == WEIR_REDIS_CHECK) {
-        if (command.check != NULL) /* else it is done already: at its deadline, or cancelled */
-            weir_link_on_check_reply(link, &command, reply);
+        weir_link_on_check_reply(link, &command, reply);
     } else if (kind == WEIR_REDIS_HASH) {
         weir_link_on_hash(link, reply);
     } else if (kind < WEIR_REDIS_HASH) {

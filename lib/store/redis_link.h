@@ -201,13 +201,13 @@ void weir_link_on_greeting(struct weir_redis_link *link, enum weir_redis_kind ki
 
 /* checks: redis_checks.c */
 
-/* Takes the held check, to be written at once or when it can be. False: there is no room. */
+/* Takes the held check, to be written by weir_link_write(). False: there is no room. */
 bool weir_link_give(struct weir_redis_link *link, const struct weir_redis_command *command);
 
 /* Writes what waits, as much as goes. */
 void weir_link_write(struct weir_redis_link *link);
 
-/* The reply to a check, which was taken and is not done yet. */
+/* The reply to a call, whose first check was taken, or is done already (`check` is NULL). */
 void weir_link_on_check_reply(struct weir_redis_link *link, struct weir_redis_command *command,
                               const struct redisReply *reply);
 

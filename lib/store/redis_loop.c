@@ -126,17 +126,21 @@ static uint64_t wait_us(struct weir_redis *redis)
     return weir_earlier(left_us, due_us > now_us ? due_us - now_us : 0);
 }
 
-/* What is polled: the eventfd, and the socket of each link that has one. */
+/* What is polled: the eventfd, what who drives it waits for as well (-1: nothing, which poll() skips),
+ * and the socket of each link that has one. */
+#define OF_OURS 2
+
 struct sources {
-    struct pollfd polled[1 + WEIR_REDIS_LINKS_MAX];
-    struct weir_redis_link *links[1 + WEIR_REDIS_LINKS_MAX];
+    struct pollfd polled[OF_OURS + WEIR_REDIS_LINKS_MAX];
+    struct weir_redis_link *links[OF_OURS + WEIR_REDIS_LINKS_MAX];
     nfds_t count;
 };
 
-static void gather(struct sources *sources, const struct weir_redis *redis)
+static void gather(struct sources *sources, const struct weir_redis *redis, int fd)
 {
     sources->polled[0] = (struct pollfd){ .fd = redis->wake_fd, .events = POLLIN };
-    sources->count = 1;
+    sources->polled[1] = (struct pollfd){ .fd = fd, .events = POLLIN };
+    sources->count = OF_OURS;
     for (size_t i = 0; i < redis->link_count; i++) {
         struct weir_redis_link *link = redis->links[i];
         if (link == NULL || link->context == NULL)
@@ -148,26 +152,27 @@ static void gather(struct sources *sources, const struct weir_redis *redis)
 }
 
 /* Links come and go between rounds only, so those that were polled are still there. */
-static void wait_for_news(struct weir_redis *redis)
+bool weir_redis_wait(struct weir_redis *redis, int fd, uint64_t most_us)
 {
     struct sources sources;
-    gather(&sources, redis);
-    uint64_t left_us = wait_us(redis);
+    gather(&sources, redis, fd);
+    uint64_t left_us = weir_earlier(most_us, most_us == 0 ? 0 : wait_us(redis));
     if (left_us != UINT64_MAX)
         left_us = weir_earlier(left_us, WAIT_MAX_US);
     const struct timespec left = { .tv_sec = (time_t)(left_us / 1000000),
                                    .tv_nsec = (long)(left_us % 1000000) * 1000 };
     if (ppoll(sources.polled, sources.count, left_us == UINT64_MAX ? NULL : &left, NULL) <= 0)
-        return;
+        return false;
     if (sources.polled[0].revents != 0) {
         uint64_t count;
         ssize_t got = read(redis->wake_fd, &count, sizeof count);
         (void)got;
     }
     uint64_t now_us = weir_monotonic_us();
-    for (nfds_t i = 1; i < sources.count; i++)
+    for (nfds_t i = OF_OURS; i < sources.count; i++)
         if (sources.polled[i].revents != 0)
             weir_link_on_events(sources.links[i], sources.polled[i].revents, now_us);
+    return sources.polled[1].revents != 0;
 }
 
 /* the thread */
@@ -193,8 +198,9 @@ static void ask_for_advice(struct weir_redis_link *link, uint64_t now_us)
         weir_redis_advice_ask(link);
 }
 
-static void do_round(struct weir_redis *redis, uint64_t now_us)
+void weir_redis_do_round(struct weir_redis *redis)
 {
+    uint64_t now_us = weir_monotonic_us();
     read_before_late(redis, now_us);
     redis->tick_at_us =
         redis->topology->tick != NULL ? redis->topology->tick(redis, now_us) : UINT64_MAX;
@@ -212,16 +218,21 @@ static void free_links(struct weir_redis *redis)
         weir_link_free(redis->links[redis->link_count - 1]);
 }
 
+void weir_redis_shut(struct weir_redis *redis)
+{
+    end_all(redis, WEIR_STORE_CANCELLED, "the store is closing");
+    free_links(redis);
+}
+
 void *weir_redis_run(void *self)
 {
     struct weir_redis *redis = self;
     if (redis->topology->start != NULL)
         redis->topology->start(redis, weir_monotonic_us());
     while (!weir_pending_stops(&redis->pending)) {
-        do_round(redis, weir_monotonic_us());
-        wait_for_news(redis);
+        weir_redis_do_round(redis);
+        weir_redis_wait(redis, -1, UINT64_MAX);
     }
-    end_all(redis, WEIR_STORE_CANCELLED, "the store is closing");
-    free_links(redis);
+    weir_redis_shut(redis);
     return NULL;
 }

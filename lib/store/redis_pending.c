@@ -74,12 +74,26 @@ static void take_out(struct weir_pending *pending, struct weir_check *check)
 
 /* the store's thread takes something into its hands, or lays it down */
 
-static void hold(struct weir_pending *pending, struct weir_check *check)
+static void hold_first(struct weir_pending *pending, size_t count)
 {
-    pending->held = check;
+    pending->held_count = count;
     pending->sleeps = false;
     if (pending->waiting > 0)
         pthread_cond_broadcast(&pending->moved);
+}
+
+static void hold(struct weir_pending *pending, struct weir_check *check)
+{
+    pending->held[0] = check;
+    hold_first(pending, check != NULL);
+}
+
+static bool is_held(const struct weir_pending *pending, const struct weir_check *check)
+{
+    for (size_t i = 0; i < pending->held_count; i++)
+        if (pending->held[i] == check)
+            return true;
+    return false;
 }
 
 static struct weir_check *take(struct weir_pending *pending, struct weir_check *check)
@@ -90,15 +104,15 @@ static struct weir_check *take(struct weir_pending *pending, struct weir_check *
     return check;
 }
 
-/* Lifts the first check of a row that is not done. */
-static bool lift(struct weir_pending *pending, struct weir_redis_commands *row)
+/* Lifts the first check of a row that is not done to a place aside. */
+static bool lift(struct weir_redis_commands *row, struct weir_redis_command *place)
 {
     while (row->first != row->end) {
         const struct weir_redis_command *command = weir_commands_at(row, row->first++);
         if (command->check == NULL)
             continue;
-        pending->aside = *command;
-        command->check->store[PLACE] = &pending->aside;
+        *place = *command;
+        command->check->store[PLACE] = place;
         return true;
     }
     return false;
@@ -199,7 +213,7 @@ bool weir_pending_cancel(struct weir_pending *pending, struct weir_check *check,
 {
     pthread_mutex_lock(&pending->mutex);
     pending->waiting++;
-    while (pending->held == check && !is_store_thread)
+    while (!is_store_thread && is_held(pending, check))
         pthread_cond_wait(&pending->moved, &pending->mutex);
     pending->waiting--;
     bool was_pending = is_pending(check);
@@ -287,7 +301,7 @@ bool weir_pending_take_from(struct weir_pending *pending, const struct weir_redi
 void weir_pending_take_held(struct weir_pending *pending)
 {
     pthread_mutex_lock(&pending->mutex);
-    take_out(pending, pending->held);
+    take_out(pending, pending->held[0]);
     pthread_mutex_unlock(&pending->mutex);
 }
 
@@ -295,9 +309,9 @@ bool weir_pending_lift(struct weir_pending *pending, struct weir_redis_commands 
                        struct weir_redis_command *lifted)
 {
     pthread_mutex_lock(&pending->mutex);
-    bool is_there = lift(pending, row);
-    hold(pending, is_there ? pending->aside.check : NULL);
-    *lifted = pending->aside;
+    bool is_there = lift(row, &pending->aside[0]);
+    *lifted = pending->aside[0];
+    hold(pending, is_there ? lifted->check : NULL);
     pthread_mutex_unlock(&pending->mutex);
     return is_there;
 }
@@ -306,7 +320,7 @@ void weir_pending_put_back(struct weir_pending *pending, struct weir_check *chec
 {
     pthread_mutex_lock(&pending->mutex);
     link_before(pending, check, first_after(pending, (uintptr_t)check->store[DEADLINE]));
-    check->store[PLACE] = &pending->aside;
+    check->store[PLACE] = &pending->aside[0];
     hold(pending, check);
     pthread_mutex_unlock(&pending->mutex);
 }
@@ -327,17 +341,21 @@ bool weir_pending_put(struct weir_pending *pending, struct weir_redis_commands *
     return has_room;
 }
 
-struct weir_redis_command *weir_pending_move(struct weir_pending *pending,
-                                             struct weir_redis_commands *from,
-                                             struct weir_redis_commands *to)
+size_t weir_pending_lift_for(struct weir_pending *pending, struct weir_redis_commands *from,
+                             struct weir_redis_commands *to, struct weir_redis_command *lifted,
+                             size_t count)
 {
     pthread_mutex_lock(&pending->mutex);
-    bool is_there = weir_commands_make_room(to) && lift(pending, from);
-    if (is_there)
-        weir_commands_push(to, &pending->aside);
-    hold(pending, is_there ? pending->aside.check : NULL);
+    size_t most = count < WEIR_PENDING_HELD_MAX ? count : WEIR_PENDING_HELD_MAX;
+    size_t room = (weir_commands_room(to, 2 * most) + 1) / 2;
+    size_t found = 0;
+    for (; found < most && found < room && lift(from, &pending->aside[found]); found++) {
+        lifted[found] = pending->aside[found];
+        pending->held[found] = lifted[found].check;
+    }
+    hold_first(pending, found);
     pthread_mutex_unlock(&pending->mutex);
-    return is_there ? weir_commands_at(to, to->end - 1) : NULL;
+    return found;
 }
 
 /* A check that went behind "ASKING" has two replies, of which the first says nothing. */
@@ -351,6 +369,7 @@ static struct weir_redis_command next_replied(struct weir_redis_commands *under_
         replied.kind = WEIR_REDIS_ASKING;
     } else {
         under_way->first++;
+        under_way->calls -= replied.checks > 0;
     }
     return replied;
 }
@@ -374,6 +393,7 @@ void weir_pending_forget(struct weir_pending *pending, struct weir_redis_command
 {
     pthread_mutex_lock(&pending->mutex);
     row->first = row->end;
+    row->calls = 0;
     pthread_mutex_unlock(&pending->mutex);
 }
 

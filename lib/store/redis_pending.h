@@ -14,6 +14,9 @@
 /* More commands than this are not under way at once over one connection. */
 #define WEIR_REDIS_IN_FLIGHT_MAX 4096
 
+/* So many checks can be lifted at once. */
+#define WEIR_PENDING_HELD_MAX 128
+
 /* Checks stand in the order of their deadlines. Each has a place in one row of commands, which
  * forgets it when it is done, so that a late reply touches nothing: first in `unsent`, then among
  * those that wait for a link, then among those under way. */
@@ -25,8 +28,11 @@ struct weir_pending {
     size_t count;
     struct weir_redis_commands unsent; /* nobody knows yet over which link they go         */
 
-    struct weir_check *held; /* in the hands of the store's thread: to be sent, or done    */
-    struct weir_redis_command aside; /* the place of one that is held and in no row        */
+    /* In the hands of the store's thread: to be sent, or done; and the places of those among them
+     * that are in no row. */
+    struct weir_check *held[WEIR_PENDING_HELD_MAX];
+    size_t held_count;
+    struct weir_redis_command aside[WEIR_PENDING_HELD_MAX];
     struct weir_check *behind; /* the check behind the one that was replied to last, or NULL */
     unsigned waiting;          /* threads that wait for `moved`                      */
     bool sleeps;               /* the store's thread waits and must be woken         */
@@ -103,11 +109,12 @@ void weir_pending_put_back(struct weir_pending *pending, struct weir_check *chec
 bool weir_pending_put(struct weir_pending *pending, struct weir_redis_commands *row,
                       const struct weir_redis_command *command);
 
-/* Lifts the first check out of `from` and puts it at the end of `to`; it is held. NULL: there is
- * none, or no room. Valid until something else is put there. */
-struct weir_redis_command *weir_pending_move(struct weir_pending *pending,
-                                             struct weir_redis_commands *from,
-                                             struct weir_redis_commands *to);
+/* Lifts up to `count` checks, of the first ones that are not done, out of `from`: as many as `to` has
+ * room for, and as many of the store's own commands beside them. All are held, each to be put into
+ * `to`. Returns how many. */
+size_t weir_pending_lift_for(struct weir_pending *pending, struct weir_redis_commands *from,
+                             struct weir_redis_commands *to, struct weir_redis_command *lifted,
+                             size_t count);
 
 /* Ends the oldest command under way, and tells whose it was: a check, which is taken (NULL if that
  * is done already), or one of the store's own kinds. False: none is under way. */

@@ -16,6 +16,9 @@
 static bool may_say_down(struct weir_redis_link *link, const char *why, uint64_t now_us)
 {
     struct weir_redis_voice *voice = link->redis->voice;
+    /* Who is driven may hear nothing for hours, and then not know that it is up again. */
+    if (link->redis->is_driven)
+        return false;
     if (link->is_reported)
         return link->was_refused && weir_voice_reason(voice, link->reported_name, why, now_us);
     link->is_reported = true;
@@ -75,6 +78,8 @@ void weir_link_report_error(struct weir_redis_link *link, const struct weir_chec
     if (is_new)
         errors->server = weir_voice_name(link->shown);
     weir_redis_tell(link->redis);
+    if (link->redis->is_driven)
+        return;
     if (weir_voice_failing(link->redis->voice, errors->server, is_new, errors->why, now_us))
         weir_log_line(&link->redis->log, WEIR_WARNING,
                       "Redis at %s does not count (%s)%s; policies' on_store_failure applies.",
@@ -87,6 +92,8 @@ void weir_link_report_counted(struct weir_redis_link *link)
     if (!weir_errors_end(&link->errors, now_us))
         return;
     weir_redis_tell(link->redis);
+    if (link->redis->is_driven)
+        return;
     if (!weir_voice_counts(link->redis->voice, link->errors.server, now_us, &after_us))
         return;
     uint64_t tenths = after_us / 100000;
@@ -97,7 +104,7 @@ void weir_link_report_counted(struct weir_redis_link *link)
 
 void weir_link_forget_errors(struct weir_redis_link *link)
 {
-    if (link->errors.is_failing)
+    if (link->errors.is_failing && !link->redis->is_driven)
         weir_voice_leave_failing(link->redis->voice, link->errors.server);
     link->errors = (struct weir_redis_errors){ .count = 0 };
 }
@@ -130,8 +137,30 @@ static const struct weir_redis_link *worst_link(const struct weir_redis *redis)
     return worst;
 }
 
+static bool is_well(const struct weir_redis_link *link)
+{
+    return link->stage == WEIR_LINK_OPEN && link->breaker.state == WEIR_BREAKER_CLOSED
+           && link->down_at_us == 0 && !link->was_unfit && !link->errors.is_failing
+           && !link->was_lost && !link->moves && !link->leaves;
+}
+
+bool weir_redis_is_well(const struct weir_redis *redis)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < redis->link_count; i++) {
+        const struct weir_redis_link *link = redis->links[i];
+        if (link == NULL || link->role != WEIR_LINK_CHECKS)
+            continue;
+        if (!is_well(link))
+            return false;
+        has_any = true;
+    }
+    return has_any;
+}
+
 static void tell_health(struct weir_redis *redis)
 {
+    atomic_store_explicit(&redis->is_well, weir_redis_is_well(redis), memory_order_relaxed);
     const struct weir_redis_link *worst = worst_link(redis);
     bool is_cluster = redis->url.topology == WEIR_REDIS_CLUSTER;
     struct weir_redis_health health = { .breaker = WEIR_BREAKER_STARTING };

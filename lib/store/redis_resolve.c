@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/signals.h"
+
 /* Shared by the thread that looks up and the one that asked; the last one frees it. */
 struct weir_redis_lookup {
     atomic_uint owners;
@@ -71,14 +73,18 @@ static void *run(void *self)
     return NULL;
 }
 
+/* The thread takes no signals. Who drives a lane may be a thread that does, and is the application's. */
 static bool start_thread(struct weir_redis_lookup *lookup)
 {
     pthread_attr_t attributes;
     pthread_t thread;
+    sigset_t before;
     if (pthread_attr_init(&attributes) != 0)
         return false;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    weir_signals_block(&before);
     int failure = pthread_create(&thread, &attributes, run, lookup);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return failure == 0;
 }

@@ -28,15 +28,20 @@ static struct weir_redis_script *place_for_new(struct weir_redis_scripts *script
     return oldest;
 }
 
+/* Whoever drives a lane may have a small stack. */
 static char *composed(const struct weir_redis_shape *shape, enum weir_redis_clock clock,
                       size_t *length)
 {
-    char memory[WEIR_REDIS_SCRIPT_BYTES];
-    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    char *memory = malloc(WEIR_REDIS_SCRIPT_BYTES);
+    if (memory == NULL)
+        return NULL;
+    struct weir_buffer out = weir_buffer_init(memory, WEIR_REDIS_SCRIPT_BYTES);
     weir_redis_script_compose(&out, shape, clock);
     const char *text = weir_buffer_string(&out);
     *length = out.length;
-    return text == NULL ? NULL : strdup(text);
+    char *copy = text == NULL ? NULL : strdup(text);
+    free(memory);
+    return copy;
 }
 
 struct weir_redis_script *weir_redis_scripts_get(struct weir_redis_scripts *scripts,

@@ -7,9 +7,9 @@
 /* The hash of a script, in hex. */
 #define WEIR_REDIS_HASH_CHARS 40
 
-/* More shapes than this are not kept: the one that was not used for longest is forgotten, and
+/* More scripts than this are not kept, of which a shape has up to two: the one that was not used for longest is forgotten, and
  * composed again when it is needed. */
-#define WEIR_REDIS_SCRIPTS_MAX 64
+#define WEIR_REDIS_SCRIPTS_MAX 128
 
 struct weir_redis_script {
     struct weir_redis_shape shape;

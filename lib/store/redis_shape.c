@@ -71,10 +71,10 @@ static uint32_t id_of(const struct weir_spend *spend)
     return hash;
 }
 
-static bool is_plain(const struct weir_check *check, const struct weir_redis_shape *shape)
+bool weir_redis_is_plain(const struct weir_check *check)
 {
     return check->operation == WEIR_SPEND && check->count == 1
-           && shape->variants[0] == WEIR_REDIS_GCRA;
+           && variant_of(&check->spends[0], WEIR_SPEND) == WEIR_REDIS_GCRA;
 }
 
 void weir_redis_plan_make(struct weir_redis_plan *plan, const struct weir_check *check)
@@ -91,7 +91,7 @@ void weir_redis_plan_make(struct weir_redis_plan *plan, const struct weir_check 
         shape->variants[i] = (uint8_t)variant_of(&check->spends[i], check->operation);
         plan->ids[i] = id_of(&check->spends[i]);
     }
-    shape->is_plain = is_plain(check, shape);
+    shape->is_plain = weir_redis_is_plain(check);
 }
 
 bool weir_redis_plan_has_twins(const struct weir_redis_plan *plan)
@@ -106,4 +106,13 @@ bool weir_redis_plan_has_twins(const struct weir_redis_plan *plan)
             if (weir_text_equal(plan->keys[i], plan->keys[j]))
                 return true;
     return false;
+}
+
+bool weir_redis_shape_can_batch(const struct weir_redis_shape *shape)
+{
+    for (size_t i = 0; i < shape->count; i++)
+        if (shape->variants[i] == WEIR_REDIS_PENALTY
+            || shape->places[shape->key_of[i]] == WEIR_REDIS_RING)
+            return false;
+    return shape->operation == WEIR_SPEND;
 }

@@ -41,6 +41,7 @@ struct weir_redis_shape {
     uint8_t is_plain;  /* a lone gcra limit, answered by one number                       */
     uint8_t count;
     uint8_t key_count;
+    uint8_t is_batch; /* many checks of this shape in one call                              */
     uint8_t variants[WEIR_CHECK_LIMITS];
     uint8_t key_of[WEIR_CHECK_LIMITS]; /* each limit's key; those of one key in the plan's order */
     uint8_t places[WEIR_CHECK_LIMITS]; /* each key's; rings come last                            */
@@ -55,6 +56,13 @@ struct weir_redis_plan {
 
 /* Takes a check without fault; keys are borrowed from it. Pure. */
 void weir_redis_plan_make(struct weir_redis_plan *plan, const struct weir_check *check);
+
+/* The shape's `is_plain`. Pure. */
+bool weir_redis_is_plain(const struct weir_check *check);
+
+/* Whether many checks of a shape can be decided in one call: what spends, but for sliding logs and
+ * penalties, which cost so much more themselves that a call each does not matter. Pure. */
+bool weir_redis_shape_can_batch(const struct weir_redis_shape *shape);
 
 /* Two limits of one group whose ids are the same by chance, or a group with the key of a limit that
  * stands alone: neither could be told from the other. Pure. */

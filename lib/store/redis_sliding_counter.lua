@@ -2,8 +2,8 @@
 -- window's start in `first`, units used in it in `low`, in the one before in `high`.
 
 -- section: arguments
--- ARGV: limit, cost, length in µs.
-local limit_i, cost_i, length_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+-- Numbers: limit, cost, length in µs.
+local limit_i, cost_i, length_i = NUMBERS_i
 local start_i, used_i, previous_i = now - now % length_i, 0, 0
 if first_i >= start_i then
     used_i, previous_i = low_i, high_i

@@ -301,8 +301,8 @@ local function settle_ring(ring, decided)
 end
 
 -- section: read
--- ARGV: limit, cost (or by how much it changes), window in µs.
-local ring_i = read_ring(KEYS[NUMBER_i], ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0)
+-- Numbers: limit, cost (or by how much it changes), window in µs.
+local ring_i = read_ring(KEYS[NUMBER_i], NUMBERS_i)
 count_ring(ring_i)
 
 -- section: decide

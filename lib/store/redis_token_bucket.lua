@@ -2,8 +2,8 @@
 -- `low` 1/parts µs.
 
 -- section: arguments
--- For intervals of whole µs. ARGV: cost, burst, interval in µs.
-local cost_i, burst_i, interval_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
+-- For intervals of whole µs. Numbers: cost, burst, interval in µs.
+local cost_i, burst_i, interval_i = NUMBERS_i
 local anchor_i, missing_i = 0, 0
 
 -- section: decide
@@ -32,15 +32,15 @@ fits_i = cost_i == 0 or missing_i + cost_i <= burst_i
 first_i, low_i, high_i, changed_g = anchor_i, 0, missing_i + cost_i, true
 
 -- section: lasts
-until_i = first_i + high_i * interval_i
+-- Of a limit that was lowered no more is missing than it holds.
+until_i = first_i + (high_i < burst_i and high_i or burst_i) * interval_i
 
 -- section: lengthen
 local capacity_i = burst_i * interval_i
 
 -- section: arguments_of_parts
--- For any interval. ARGV: cost, burst, interval in µs and its part, and how many parts make a µs.
-local cost_i, burst_i, interval_i = ARGV[AT_i] + 0, ARGV[AT_i + 1] + 0, ARGV[AT_i + 2] + 0
-local interval_part_i, parts_i = ARGV[AT_i + 3] + 0, ARGV[AT_i + 4] + 0
+-- For any interval. Numbers: cost, burst, interval in µs and its part, and how many parts make a µs.
+local cost_i, burst_i, interval_i, interval_part_i, parts_i = NUMBERS_i
 local anchor_i, part_i, missing_i = 0, 0, 0
 
 -- section: bring
@@ -94,7 +94,8 @@ fits_i = cost_i == 0 or missing_i + cost_i <= burst_i
 first_i, low_i, high_i, changed_g = anchor_i, part_i, missing_i + cost_i, true
 
 -- section: lasts_parts
-until_i = first_i + math.ceil(high_i * (interval_i + interval_part_i / parts_i)) + 2
+until_i = first_i + 2
+    + math.ceil((high_i < burst_i and high_i or burst_i) * (interval_i + interval_part_i / parts_i))
 
 -- section: lengthen_parts
 local capacity_i = burst_i * (interval_i + 1)

@@ -1,5 +1,6 @@
 #include "store/redis_wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/calendar.h>
@@ -16,9 +17,16 @@ __extension__ typedef unsigned __int128 wide;
 /* Longer than any capacity, and whole in Lua beside any time of day. */
 #define SPAN_MAX_US (UINT64_C(1) << 52)
 
-/* EVALSHA, script, number of keys, 8 keys, ids, numbers of 8 limits, the time. */
+/* EVALSHA, script, number of keys; then of one check 8 keys and ids and the numbers of 8 limits, or
+ * of many the keys, ids, runs and all numbers; the time. */
 #define NUMBERS_MAX   12
-#define ARGUMENTS_MAX (3 + 2 * WEIR_CHECK_LIMITS + NUMBERS_MAX * WEIR_CHECK_LIMITS + 1)
+#define ARGUMENTS_MAX (3 + WEIR_REDIS_BATCH_LIMITS_MAX + WEIR_CHECK_LIMITS + 3)
+
+_Static_assert(WEIR_CHECK_LIMITS *(1 + NUMBERS_MAX) <= WEIR_REDIS_BATCH_LIMITS_MAX,
+               "the arguments of one check fit");
+
+/* What else than keys and the script: packed numbers, 6 at most of a limit, or digits. */
+#define DIGITS_BYTES (WEIR_REDIS_BATCH_LIMITS_MAX * 6 * 8 + 1024)
 
 /* writing */
 
@@ -37,12 +45,13 @@ void weir_redis_write_command(struct weir_buffer *out, const struct weir_text *a
     }
 }
 
-/* Arguments under way, with room for the digits of the numbers among them. */
+/* Arguments under way, with room for the numbers among them. */
 struct arguments {
     struct weir_text items[ARGUMENTS_MAX];
     size_t count;
+    bool packs; /* numbers go one behind the other, as doubles, and are one argument  */
     struct weir_buffer digits;
-    char memory[ARGUMENTS_MAX * 20];
+    char memory[DIGITS_BYTES];
 };
 
 static void put_text(struct arguments *arguments, struct weir_text text)
@@ -57,9 +66,25 @@ static void put_digits(struct arguments *arguments, size_t before)
                                             arguments->digits.length - before });
 }
 
+/* As Lua's struct.unpack() reads it; whole up to 2^53. */
+static void put_double(struct arguments *arguments, uint64_t number)
+{
+    const double value = (double)number;
+    uint64_t bits;
+    char bytes[sizeof bits];
+    memcpy(&bits, &value, sizeof bits);
+    for (size_t i = 0; i < sizeof bits; i++)
+        bytes[i] = (char)(bits >> (8 * i) & 0xFF);
+    weir_buffer_put(&arguments->digits, (struct weir_text){ bytes, sizeof bytes });
+}
+
 static void put_number(struct arguments *arguments, uint64_t number)
 {
     size_t before = arguments->digits.length;
+    if (arguments->packs) {
+        put_double(arguments, number);
+        return;
+    }
     weir_buffer_put_number(&arguments->digits, number);
     put_digits(arguments, before);
 }
@@ -136,17 +161,11 @@ static void put_length(struct arguments *arguments, const struct weir_spend *spe
         put_number(arguments, spend->rate.window_us);
 }
 
-/* Doubles, which Lua's struct.unpack() reads. */
 static void put_bans(struct arguments *arguments, const struct weir_penalty *penalty)
 {
     size_t before = arguments->digits.length;
-    for (uint32_t i = 0; i < penalty->ban_count; i++) {
-        const double ban_us = (double)penalty->bans_us[i];
-        uint64_t bits;
-        memcpy(&bits, &ban_us, sizeof bits);
-        for (unsigned shift = 0; shift < 64; shift += 8)
-            weir_buffer_put_char(&arguments->digits, (char)(bits >> shift & 0xFF));
-    }
+    for (uint32_t i = 0; i < penalty->ban_count; i++)
+        put_double(arguments, penalty->bans_us[i]);
     put_digits(arguments, before);
 }
 
@@ -165,8 +184,7 @@ static void put_spend(struct arguments *arguments, const struct weir_spend *spen
                       uint64_t clock_us)
 {
     const struct weir_rate *rate = &spend->rate;
-    bool keeps_nothing = rate->limit == 0 && spend->algorithm != WEIR_SLIDING_LOG;
-    if (keeps_nothing && spend->algorithm != WEIR_PENALTY) {
+    if (rate->limit == 0 && spend->algorithm != WEIR_SLIDING_LOG) {
         put_number(arguments, cost_up_to(spend, 0));
         return;
     }
@@ -187,8 +205,7 @@ static void put_spend(struct arguments *arguments, const struct weir_spend *spen
         put_length(arguments, spend, clock_us);
         return;
     case WEIR_PENALTY:
-        put_penalty(arguments, spend, spend - 1);
-        return;
+        return; /* has arguments of its own */
     }
 }
 
@@ -257,23 +274,46 @@ static void put_blocked(struct arguments *arguments, const struct weir_spend *sp
     put_number(arguments, is_penalty ? spend->penalty->forget_us : block_us);
 }
 
-static void put_numbers(struct arguments *arguments, const struct weir_check *check,
-                        uint64_t clock_us)
+static void put_spends(struct arguments *arguments, const struct weir_check *check,
+                       uint64_t clock_us)
 {
     for (size_t i = 0; i < check->count; i++)
+        if (check->spends[i].algorithm != WEIR_PENALTY)
+            put_spend(arguments, &check->spends[i], clock_us);
+}
+
+/* The numbers of so many checks, one behind the other. */
+static void put_packed(struct arguments *arguments, const struct weir_redis_item *items,
+                       size_t count, uint64_t clock_us)
+{
+    size_t before = arguments->digits.length;
+    arguments->packs = true;
+    for (size_t i = 0; i < count; i++)
+        put_spends(arguments, items[i].check, clock_us);
+    arguments->packs = false;
+    put_digits(arguments, before);
+}
+
+/* What each limit has beside packed numbers. */
+static void put_own(struct arguments *arguments, const struct weir_check *check, uint64_t clock_us)
+{
+    for (size_t i = 0; i < check->count; i++) {
+        const struct weir_spend *spend = &check->spends[i];
         switch (check->operation) {
         case WEIR_SPEND:
-            put_spend(arguments, &check->spends[i], clock_us);
+            if (spend->algorithm == WEIR_PENALTY)
+                put_penalty(arguments, spend, spend - 1);
             break;
         case WEIR_SETTLE:
-            put_settled(arguments, &check->spends[i], clock_us);
+            put_settled(arguments, spend, clock_us);
             break;
         case WEIR_BLOCK:
-            put_blocked(arguments, &check->spends[i], check->block_us);
+            put_blocked(arguments, spend, check->block_us);
             break;
         case WEIR_RESET:
             break;
         }
+    }
 }
 
 /* keys */
@@ -295,12 +335,41 @@ static void put_ids(struct arguments *arguments, const struct weir_redis_plan *p
 
 static void put_keys(struct arguments *arguments, const struct weir_redis_plan *plan)
 {
-    put_number(arguments, plan->shape.key_count);
     for (size_t i = 0; i < plan->shape.key_count; i++)
         put_text(arguments, plan->keys[i]);
+}
+
+static void put_all_ids(struct arguments *arguments, const struct weir_redis_plan *plan)
+{
     for (size_t i = 0; i < plan->shape.key_count; i++)
         if (plan->shape.places[i] == WEIR_REDIS_GROUP)
             put_ids(arguments, plan, i);
+}
+
+/* runs */
+
+static bool has_same_keys(const struct weir_redis_plan *plan, const struct weir_redis_plan *other)
+{
+    for (size_t i = 0; i < plan->shape.key_count; i++)
+        if (!weir_text_equal(plan->keys[i], other->keys[i]))
+            return false;
+    return true;
+}
+
+/* A byte for each run, whose keys were put in their order; returns how many there are. */
+static size_t find_runs(struct arguments *arguments, const struct weir_redis_item *items,
+                        size_t count, char runs[WEIR_REDIS_BATCH_CHECKS_MAX])
+{
+    size_t run_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && has_same_keys(items[i].plan, items[i - 1].plan)) {
+            runs[run_count - 1]++;
+            continue;
+        }
+        put_keys(arguments, items[i].plan);
+        runs[run_count++] = 1;
+    }
+    return run_count;
 }
 
 static bool is_bucket(const struct weir_spend *spend)
@@ -325,20 +394,56 @@ const char *weir_redis_fault(const struct weir_check *check)
                                             : NULL;
 }
 
+static void begin(struct arguments *arguments, const struct weir_redis_script *script,
+                  enum weir_redis_by by)
+{
+    arguments->count = 0;
+    arguments->packs = false;
+    arguments->digits = weir_buffer_init(arguments->memory, sizeof arguments->memory);
+    bool by_hash = by == WEIR_REDIS_BY_HASH;
+    put_text(arguments, by_hash ? WEIR_TEXT("EVALSHA") : WEIR_TEXT("EVAL"));
+    put_text(arguments, by_hash ? weir_text_from(script->hash)
+                                : (struct weir_text){ script->text, script->text_length });
+}
+
+static void end(struct weir_buffer *out, struct arguments *arguments, enum weir_redis_clock clock,
+                uint64_t clock_us)
+{
+    if (clock == WEIR_REDIS_CLOCK_OF_TEST)
+        put_number(arguments, clock_us);
+    weir_redis_write_command(out, arguments->items, arguments->count);
+    out->full = out->full || arguments->digits.full;
+}
+
 void weir_redis_write_check(struct weir_buffer *out, const struct weir_redis_script *script,
                             enum weir_redis_by by, enum weir_redis_clock clock, uint64_t clock_us,
                             const struct weir_redis_plan *plan, const struct weir_check *check)
 {
+    const struct weir_redis_item item = { plan, check };
     struct arguments arguments;
-    arguments.count = 0;
-    arguments.digits = weir_buffer_init(arguments.memory, sizeof arguments.memory);
-    bool by_hash = by == WEIR_REDIS_BY_HASH;
-    put_text(&arguments, by_hash ? WEIR_TEXT("EVALSHA") : WEIR_TEXT("EVAL"));
-    put_text(&arguments, by_hash ? weir_text_from(script->hash)
-                                 : (struct weir_text){ script->text, script->text_length });
+    begin(&arguments, script, by);
+    put_number(&arguments, plan->shape.key_count);
     put_keys(&arguments, plan);
-    put_numbers(&arguments, check, clock_us);
-    if (clock == WEIR_REDIS_CLOCK_OF_TEST)
-        put_number(&arguments, clock_us);
-    weir_redis_write_command(out, arguments.items, arguments.count);
+    put_all_ids(&arguments, plan);
+    if (check->operation == WEIR_SPEND)
+        put_packed(&arguments, &item, 1, clock_us);
+    put_own(&arguments, check, clock_us);
+    end(out, &arguments, clock, clock_us);
+}
+
+void weir_redis_write_batch(struct weir_buffer *out, const struct weir_redis_script *script,
+                            enum weir_redis_by by, enum weir_redis_clock clock, uint64_t clock_us,
+                            const struct weir_redis_item *items, size_t count)
+{
+    struct arguments arguments;
+    char runs[WEIR_REDIS_BATCH_CHECKS_MAX], key_count[8];
+    begin(&arguments, script, by);
+    size_t key_count_at = arguments.count++;
+    size_t run_count = find_runs(&arguments, items, count, runs);
+    snprintf(key_count, sizeof key_count, "%zu", run_count * items[0].plan->shape.key_count);
+    arguments.items[key_count_at] = weir_text_from(key_count);
+    put_all_ids(&arguments, items[0].plan);
+    put_text(&arguments, (struct weir_text){ runs, run_count });
+    put_packed(&arguments, items, count, clock_us);
+    end(out, &arguments, clock, clock_us);
 }

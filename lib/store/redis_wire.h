@@ -9,8 +9,14 @@
 
 struct redisReply;
 
-/* Room for the longest command: 8 keys, their numbers and, at most, a script. */
-#define WEIR_REDIS_COMMAND_BYTES (WEIR_REDIS_SCRIPT_BYTES + 8192)
+/* More checks do not go into one call, nor checks of more limits, nor more bytes of keys than
+ * these and those of one check. */
+#define WEIR_REDIS_BATCH_CHECKS_MAX    64
+#define WEIR_REDIS_BATCH_LIMITS_MAX    128
+#define WEIR_REDIS_BATCH_KEY_BYTES_MAX 8192
+
+/* Room for the longest command: keys and numbers of so many checks and, at most, a script. */
+#define WEIR_REDIS_COMMAND_BYTES (WEIR_REDIS_SCRIPT_BYTES + 32768)
 
 /* How a check's script is named: by its hash (EVALSHA), or whole (EVAL), which also makes Redis
  * remember it. */
@@ -29,6 +35,18 @@ const char *weir_redis_fault(const struct weir_check *check);
 void weir_redis_write_check(struct weir_buffer *out, const struct weir_redis_script *script,
                             enum weir_redis_by by, enum weir_redis_clock clock, uint64_t clock_us,
                             const struct weir_redis_plan *plan, const struct weir_check *check);
+
+/* A check with its plan. */
+struct weir_redis_item {
+    const struct weir_redis_plan *plan;
+    const struct weir_check *check;
+};
+
+/* Writes the command that carries out checks of one shape, with the script of that shape for many.
+ * Those with the same keys should follow each other. No more than the maxima above. */
+void weir_redis_write_batch(struct weir_buffer *out, const struct weir_redis_script *script,
+                            enum weir_redis_by by, enum weir_redis_clock clock, uint64_t clock_us,
+                            const struct weir_redis_item *items, size_t count);
 
 enum weir_redis_meaning {
     WEIR_REDIS_DECIDED,   /* `answers` are filled, or what was asked for is done          */

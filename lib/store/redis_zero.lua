@@ -1,5 +1,5 @@
 -- A limit of nothing: only a look fits, and nothing is kept, though what was there may matter again.
--- ARGV: cost.
+-- Numbers: cost.
 
 -- section: limit
 local left_i, over_i = 0
@@ -9,7 +9,7 @@ if high_i == 4294967295 and low_i == 0 and first_i % 1 == 0
 end
 
 -- section: arguments
-local cost_i = ARGV[AT_i] + 0
+local cost_i = NUMBERS_i
 
 -- section: decide
 fits_i = cost_i == 0

@@ -6,6 +6,9 @@
 
 #define AHEAD_MAX_US UINT64_C(1000000)
 
+/* How often the wall clock is looked at; a second clock for each decision would be felt. */
+#define LOOK_EVERY_US UINT64_C(20000)
+
 /* A few ms late, which does not matter here, and five times as fast as the exact one. */
 static uint64_t wall_us(void)
 {
@@ -39,6 +42,9 @@ static uint64_t system_now_us(struct weir_steady_clock *clock)
 {
     uint64_t anchor = atomic_load_explicit(&clock->anchor_us, memory_order_relaxed);
     uint64_t monotonic = weir_monotonic_us();
+    if (monotonic < atomic_load_explicit(&clock->look_us, memory_order_relaxed))
+        return anchor + monotonic;
+    atomic_store_explicit(&clock->look_us, monotonic + LOOK_EVERY_US, memory_order_relaxed);
     uint64_t better = weir_steady_anchor(anchor, monotonic, wall_us());
     while (better > anchor) {
         if (atomic_compare_exchange_weak(&clock->anchor_us, &anchor, better))

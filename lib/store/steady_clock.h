@@ -12,10 +12,11 @@
  * caller's clock is believed but for its steps back, which count as no time passed. */
 struct weir_steady_clock {
     _Atomic uint64_t anchor_us; /* the system's: what to add to CLOCK_MONOTONIC */
-    struct weir_clock source;   /* a caller's; now_us NULL: the system's        */
-    pthread_mutex_t mutex;      /* guards the two below                         */
-    uint64_t last_us;           /* what the caller's clock said                 */
-    uint64_t behind_us;         /* the sum of its steps back                    */
+    _Atomic uint64_t look_us; /* CLOCK_MONOTONIC, from when on the wall clock is looked at again */
+    struct weir_clock source; /* a caller's; now_us NULL: the system's        */
+    pthread_mutex_t mutex;    /* guards the two below                         */
+    uint64_t last_us;         /* what the caller's clock said                 */
+    uint64_t behind_us;       /* the sum of its steps back                    */
 };
 
 /* `source` may be NULL. False: the system has no mutex to give. */

@@ -46,6 +46,29 @@ static void settles_within_the_limit(void **state)
     }
 }
 
+/* The state of the one, of which far more is missing than it holds now, is kept with that of the
+ * other. */
+static void settles_beside_a_limit_that_was_lowered(void **state)
+{
+    (void)state;
+    for (int has_parts = 0; has_parts < 2; has_parts++) {
+        struct weir_spend tokens = new_spend("lowered", WEIR_TOKEN_BUCKET, 5, SECOND, 70000000);
+        struct weir_spend other = new_spend("lowered", WEIR_GCRA, 10, 366 * DAY, 0);
+        tokens = in_group(&tokens, has_parts ? "parts" : "whole");
+        other = in_group(&other, has_parts ? "parts" : "whole");
+        assert_true(ask(&tokens, 70000000).allowed);
+        spend_to_settle(&other, 3);
+        struct contract_plan plan = { .check = { .operation = WEIR_SETTLE, .count = 2 } };
+        /* An interval of whole µs, or with a half. */
+        plan.spends[0] = changed(&tokens, has_parts ? 2 : 1, 366 * DAY - (uint64_t)has_parts, 2);
+        plan.spends[0].cost = 0;
+        plan.spends[1] = other;
+        plan.spends[1].cost = 1;
+        submit_answered(store, &plan);
+        assert_int_equal(look(&other).remaining, 9);
+    }
+}
+
 /* A row: 6 of 10 a minute (a unit comes each 6 s), settled to `actual` after `after_us`; then so much
  * is left, and so long it takes until all is there. */
 static void settles_what_time_has_not_earned_back(void **state)
@@ -270,6 +293,7 @@ static void carries_out_an_operation_on_a_whole_plan(void **state)
 static const struct CMUnitTest tests[] = {
     CASE(settles_to_what_it_cost),
     CASE(settles_within_the_limit),
+    CASE(settles_beside_a_limit_that_was_lowered),
     CASE(settles_what_time_has_not_earned_back),
     CASE(settles_only_in_the_window_of_the_spending),
     CASE(settles_the_window_before_by_its_weight),

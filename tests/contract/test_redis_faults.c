@@ -2,6 +2,7 @@
 #include "contract.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <glob.h>
 #include <malloc.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 #include <weir/calendar.h>
 
 #include "base/clock.h"
+#include "kept_log.h"
 #include "limit/sliding_log.h"
 #include "redis_server.h"
 #include "store/redis_internal.h"
@@ -22,83 +24,45 @@
 #define SECOND UINT64_C(1000000)
 #define HOUR   (3600 * SECOND)
 
-/* For tests in which Redis answers, however busy the machine is; and for those in which it is not
- * to answer in time. */
+/* For tests in which Redis answers, however busy the machine is; for those in which it is not to
+ * answer in time, but to do so before or after; and for those in which it never does. */
 #define PATIENT_MS 5000
+#define BRIEF_MS   200
 #define SHORT_MS   20
 
+/* What must come comes within this time, however busy the machine is. */
+#define WAIT_US (60 * SECOND)
+
+/* The store is back so soon after Redis is; on a busy machine it may fail a try or two before
+ * (WEIR_STRICT). */
+static uint64_t return_us(void)
+{
+    return getenv("WEIR_STRICT") != NULL ? 2 * SECOND : 30 * SECOND;
+}
+
 static struct redis_server server;
-
-/* the log */
-
-static struct {
-    pthread_mutex_t mutex;
-    char lines[40][512];
-    size_t count;
-} logged = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
-static void keep_line(void *self, enum weir_level level, const char *text)
-{
-    (void)self;
-    (void)level;
-    pthread_mutex_lock(&logged.mutex);
-    if (logged.count < COUNT_OF(logged.lines))
-        snprintf(logged.lines[logged.count++], sizeof logged.lines[0], "%s", text);
-    pthread_mutex_unlock(&logged.mutex);
-}
-
-static size_t lines_with(const char *part)
-{
-    size_t found = 0;
-    pthread_mutex_lock(&logged.mutex);
-    for (size_t i = 0; i < logged.count; i++)
-        found += strstr(logged.lines[i], part) != NULL;
-    pthread_mutex_unlock(&logged.mutex);
-    return found;
-}
-
-static size_t line_count(void)
-{
-    return lines_with("");
-}
-
-static void forget_lines(void)
-{
-    pthread_mutex_lock(&logged.mutex);
-    logged.count = 0;
-    pthread_mutex_unlock(&logged.mutex);
-}
 
 /* stores */
 
 static struct weir_store *open_store(const char *url, uint32_t timeout_ms)
 {
     const struct weir_store_options *options =
-        WEIR_STORE_OPTIONS(.timeout_ms = timeout_ms, .log = { .write = keep_line });
+        WEIR_STORE_OPTIONS(.timeout_ms = timeout_ms, .log = kept_log());
     struct weir_store *store = NULL;
     struct weir_error error = WEIR_NO_ERROR;
     assert_int_equal(weir_store_open(url, options, &store, &error), WEIR_OK);
     return store;
 }
 
-/* Looks again and again, up to ten seconds, and returns how long it took. */
+/* Looks again and again, and returns how long it took. */
 static uint64_t wait_until_ready(struct weir_store *store, bool wanted)
 {
     uint64_t start_us = weir_monotonic_us();
     while (weir_store_ready(store) != wanted) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < WAIT_US);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
     return weir_monotonic_us() - start_us;
-}
-
-static void wait_until_logged(const char *part)
-{
-    uint64_t start_us = weir_monotonic_us();
-    while (lines_with(part) == 0) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    }
 }
 
 /* What the last check was answered that asked() asked. */
@@ -132,7 +96,7 @@ static struct weir_store *open_answering(const char *url, uint32_t timeout_ms)
     look.cost = 0;
     while (result_of(store, &look) != WEIR_STORE_ANSWERED)
         wait_until_ready(store, true);
-    forget_lines();
+    kept_forget();
     return store;
 }
 
@@ -186,7 +150,7 @@ static void wait_for_crowd(const struct crowd *crowd, size_t count)
 {
     uint64_t start_us = weir_monotonic_us();
     while (crowd->count < count) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < WAIT_US);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
 }
@@ -196,14 +160,14 @@ static void wait_for_crowd(const struct crowd *crowd, size_t count)
 static void ends_each_check_at_its_deadline_then_at_once(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(server.url, SHORT_MS);
+    struct weir_store *store = open_answering(server.url, BRIEF_MS);
     struct weir_spend spend = contract_gcra("frozen", 100, HOUR, 0);
     redis_server_freeze(&server);
     for (int n = 0; n < 5; n++) {
         assert_true(weir_store_ready(store));
         struct weir_check check = asked(store, &spend);
         assert_int_equal(check.result, WEIR_STORE_TIMEOUT);
-        assert_string_equal(check.why, "no answer within 20 ms");
+        assert_string_equal(check.why, "no answer within 200 ms");
     }
     wait_until_ready(store, false);
     for (int n = 0; n < 20; n++)
@@ -214,13 +178,13 @@ static void ends_each_check_at_its_deadline_then_at_once(void **state)
     assert_false(how.answering);
     assert_string_equal(how.name, "redis");
     assert_string_equal(how.why, "5 timeouts");
-    assert_int_equal(lines_with("is not answering (5 timeouts); policies'"), 1);
-    assert_int_equal(line_count(), 1);
+    assert_int_equal(kept_lines("is not answering (5 timeouts); policies'"), 1);
+    assert_int_equal(kept_lines(""), 1);
 
     redis_server_thaw(&server);
-    assert_in_range(wait_until_ready(store, true), 0, 2 * SECOND);
-    assert_int_equal(lines_with("answers again after "), 1);
-    assert_int_equal(line_count(), 2);
+    assert_in_range(wait_until_ready(store, true), 0, return_us());
+    kept_wait_for("answers again after ");
+    assert_int_equal(kept_lines(""), 2);
     weir_store_state(store, &how);
     assert_true(how.answering);
     assert_string_equal(how.why, "");
@@ -230,7 +194,7 @@ static void ends_each_check_at_its_deadline_then_at_once(void **state)
 static void ends_checks_in_the_order_they_came(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(server.url, SHORT_MS);
+    struct weir_store *store = open_answering(server.url, BRIEF_MS);
     struct weir_spend spend = contract_gcra("order", 100, HOUR, 0);
     struct crowd crowd;
     redis_server_freeze(&server);
@@ -249,23 +213,23 @@ static void ends_checks_in_the_order_they_came(void **state)
 static void drops_replies_that_come_late(void **state)
 {
     (void)state;
-    struct weir_store *store = open_answering(server.url, 100);
+    struct weir_store *store = open_answering(server.url, 1000);
     struct weir_spend spend = contract_gcra("late", 100, HOUR, 0);
     struct weir_spend look = look_at(&spend);
     for (uint64_t round = 1; round <= 3; round++) {
         struct crowd crowd;
-        redis_server_do(&server, "CLIENT PAUSE 300 ALL");
+        redis_server_freeze(&server);
         submit_crowd(store, &crowd, &spend, 3);
         wait_for_crowd(&crowd, 3);
         for (size_t i = 0; i < 3; i++)
             assert_int_equal(crowd.results[i], WEIR_STORE_TIMEOUT);
-        redis_server_do(&server, "PING"); /* returns when the pause is over */
+        redis_server_thaw(&server);
         /* Redis has counted them all the same, and replies are matched to the right checks. */
         struct weir_check check = asked(store, &look);
         assert_int_equal(check.result, WEIR_STORE_ANSWERED);
         assert_int_equal(answered.remaining, 100 - 3 * round);
     }
-    assert_int_equal(line_count(), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 }
 
@@ -373,12 +337,12 @@ static void comes_back_after_a_kill(void **state)
         wait_until_ready(store, false);
         assert_refuses_at_once(store);
         redis_server_start(&own);
-        assert_in_range(wait_until_ready(store, true), 0, 2 * SECOND);
+        assert_in_range(wait_until_ready(store, true), 0, return_us());
         assert_int_equal(contract_spend(store, &spend).remaining, keeps_data ? 8 : 9);
-        assert_int_equal(lines_with("is not answering (Server closed the connection)"), 1);
-        assert_int_equal(lines_with("answers again after"), 1);
+        assert_int_equal(kept_lines("is not answering (Server closed the connection)"), 1);
+        assert_int_equal(kept_lines("answers again after"), 1);
         /* A server that is reading its data back in may have been met, and may have said so. */
-        assert_int_equal(line_count(), 2 + lines_with("(LOADING "));
+        assert_int_equal(kept_lines(""), 2 + kept_lines("(LOADING "));
         weir_store_free(store);
         redis_server_remove(&own);
     }
@@ -415,7 +379,7 @@ static void starts_while_redis_is_down(void **state)
         wait_until_ready(store, false);
         assert_refuses_at_once(store);
         redis_server_start(&own);
-        assert_in_range(wait_until_ready(store, true), 0, 2 * SECOND);
+        assert_in_range(wait_until_ready(store, true), 0, return_us());
         struct weir_spend spend = contract_gcra("down", 10, HOUR, 0);
         assert_true(contract_spend(store, &spend).allowed);
         weir_store_free(store);
@@ -444,7 +408,7 @@ static void counts_once_when_the_script_is_forgotten(void **state)
     for (size_t i = 0; i < 8; i++)
         assert_int_equal(crowd.results[i], WEIR_STORE_ANSWERED);
     assert_int_equal(contract_spend(store, &look).remaining, 100 - 5 - 8);
-    assert_int_equal(line_count(), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 }
 
@@ -489,7 +453,7 @@ static void spend_until(struct weir_store *store, const struct weir_spend *spend
 {
     uint64_t start_us = weir_monotonic_us();
     while ((state_of(store).why[0] != '\0') != fails) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < WAIT_US);
         result_of(store, spend);
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
@@ -504,10 +468,10 @@ static void says_once_that_a_server_does_not_count(void **state)
     struct weir_spend spend = contract_gcra("full", 100000, HOUR, 0);
     struct weir_spend used_up = contract_gcra("used-up", 1, HOUR, 0);
     assert_true(contract_spend(store, &used_up).allowed);
-    forget_lines();
+    kept_forget();
     redis_server_do(&server, "CONFIG SET maxmemory 1");
     assert_string_equal(asked(store, &spend).why, OOM);
-    assert_int_equal(line_count(), 0);
+    assert_int_equal(kept_lines(""), 0);
     spend_until(store, &spend, true);
     for (int n = 0; n < 20; n++) {
         assert_int_equal(result_of(store, &spend), WEIR_STORE_ERROR);
@@ -517,15 +481,15 @@ static void says_once_that_a_server_does_not_count(void **state)
     assert_true(how.answering);
     assert_int_equal(how.breaker, WEIR_BREAKER_CLOSED);
     assert_string_equal(how.why, OOM);
-    assert_int_equal(lines_with(" does not count (" OOM "): give it more memory (maxmemory); "
+    assert_int_equal(kept_lines(" does not count (" OOM "): give it more memory (maxmemory); "
                                 "policies' on_store_failure applies."),
                      1);
-    assert_int_equal(line_count(), 1);
+    assert_int_equal(kept_lines(""), 1);
 
     redis_server_do(&server, "CONFIG SET maxmemory 0");
     spend_until(store, &spend, false);
-    assert_int_equal(lines_with(" counts again after "), 1);
-    assert_int_equal(line_count(), 2);
+    assert_int_equal(kept_lines(" counts again after "), 1);
+    assert_int_equal(kept_lines(""), 2);
     weir_store_free(store);
 }
 
@@ -535,11 +499,11 @@ static void takes_refusals_for_no_trouble(void **state)
     struct weir_store *store = open_answering(server.url, PATIENT_MS);
     struct weir_spend used_up = contract_gcra("well-used", 1, HOUR, 0);
     assert_true(contract_spend(store, &used_up).allowed);
-    forget_lines();
+    kept_forget();
     for (uint64_t start_us = weir_monotonic_us(); weir_monotonic_us() - start_us < 3 * SECOND / 2;)
         assert_false(contract_spend(store, &used_up).allowed);
     assert_string_equal(state_of(store).why, "");
-    assert_int_equal(line_count(), 0);
+    assert_int_equal(kept_lines(""), 0);
     weir_store_free(store);
 }
 
@@ -552,26 +516,26 @@ static void leaves_a_server_that_was_demoted(void **state)
     struct weir_check check = asked(store, &spend);
     assert_int_equal(check.result, WEIR_STORE_ERROR);
     assert_non_null(strstr(check.why, "READONLY"));
-    wait_until_logged("READONLY");
+    kept_wait_for("READONLY");
 
     /* It greets well, but it still is a replica: no more lines about that, and nobody asks it, not even
      * those who would only be refused. */
     struct weir_store_state how = { .why = "" };
-    for (int n = 0; n < 10000 && strstr(how.why, "it is a replica") == NULL; n++) {
+    for (int n = 0; n < 60000 && strstr(how.why, "it is a replica") == NULL; n++) {
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         weir_store_state(store, &how);
     }
     assert_non_null(strstr(how.why, "it is a replica"));
     assert_refuses_at_once(store);
-    assert_int_equal(line_count(), 1);
+    assert_int_equal(kept_lines(""), 1);
 
     redis_server_do(&server, "REPLICAOF NO ONE");
     uint64_t start_us = weir_monotonic_us();
     while (result_of(store, &spend) != WEIR_STORE_ANSWERED)
         wait_until_ready(store, true);
-    assert_in_range(weir_monotonic_us() - start_us, 0, 2 * SECOND);
-    assert_int_equal(lines_with("answers again"), 1);
-    assert_int_equal(line_count(), 2);
+    assert_in_range(weir_monotonic_us() - start_us, 0, return_us());
+    assert_int_equal(kept_lines("answers again"), 1);
+    assert_int_equal(kept_lines(""), 2);
     weir_store_free(store);
 }
 
@@ -586,9 +550,9 @@ static void waits_out_a_full_house(void **state)
     freeReplyObject(redisCommand(guest, "PING"));
     struct weir_store *store = open_store(own.url, PATIENT_MS);
     wait_until_ready(store, false);
-    assert_int_equal(lines_with("max number of clients reached"), 1);
+    kept_wait_for("max number of clients reached");
     redisFree(guest);
-    assert_in_range(wait_until_ready(store, true), 0, 2 * SECOND);
+    assert_in_range(wait_until_ready(store, true), 0, return_us());
     weir_store_free(store);
     redis_server_remove(&own);
 }
@@ -602,7 +566,7 @@ static void fails_where_it_may_not_read(void **state)
     struct redis_server own = { 0 };
     redis_server_prepare(&own);
     redis_server_start(&own);
-    struct weir_store *store = open_store(own.url, PATIENT_MS);
+    struct weir_store *store = open_answering(own.url, PATIENT_MS);
     struct weir_spend spends[] = { contract_gcra("unread", 10, HOUR, 0),
                                    contract_gcra("unread", 10, HOUR, 0),
                                    contract_gcra("unread", 10, HOUR, 0) };
@@ -656,20 +620,22 @@ static void enters_with_a_password(void **state)
         print_message("    %s\n", rows[i].what);
         char url[200];
         snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", rows[i].login, own.port);
-        forget_lines();
+        kept_forget();
 
         struct weir_store *store = open_store(url, PATIENT_MS);
         struct weir_spend spend = contract_gcra("login", 10, HOUR, 0);
         if (rows[i].refusal == NULL) {
+            contract_await_answers(store);
             assert_true(contract_spend(store, &spend).allowed);
             redis_server_do(&own, "SCRIPT FLUSH");
             assert_true(contract_spend(store, &spend).allowed);
         } else {
             wait_until_ready(store, false);
+            kept_wait_for(rows[i].refusal);
             assert_refuses_at_once(store);
-            assert_int_equal(lines_with(rows[i].refusal), 1);
+            assert_int_equal(kept_lines(rows[i].refusal), 1);
         }
-        assert_int_equal(lines_with("sesame"), 0);
+        assert_int_equal(kept_lines("sesame"), 0);
         weir_store_free(store);
     }
     redis_server_remove(&own);
@@ -693,7 +659,7 @@ static void keeps_databases_apart(void **state)
     snprintf(url, sizeof url, "%s/99", server.tcp_url);
     struct weir_store *none = open_store(url, PATIENT_MS);
     wait_until_ready(none, false);
-    assert_int_equal(lines_with("SELECT refused: ERR DB index is out of range"), 1);
+    kept_wait_for("SELECT refused: ERR DB index is out of range");
     weir_store_free(none);
 }
 
@@ -702,7 +668,7 @@ static void finds_a_server_by_name(void **state)
     (void)state;
     char url[60];
     snprintf(url, sizeof url, "redis://localhost:%u/2", server.port);
-    struct weir_store *store = open_store(url, PATIENT_MS);
+    struct weir_store *store = open_answering(url, PATIENT_MS);
     struct weir_spend spend = contract_gcra("name", 1, HOUR, 0);
     assert_true(contract_spend(store, &spend).allowed);
     weir_store_free(store);
@@ -1298,18 +1264,27 @@ static size_t commands_in(const char *heard, size_t length)
     return count;
 }
 
+/* The guest may have left. */
+static bool tell(int guest, const char *text)
+{
+    return send(guest, text, strlen(text), MSG_NOSIGNAL) > 0;
+}
+
 static void impersonate_for(struct impostor *impostor, int guest)
 {
     static char heard[65536];
     ssize_t got;
     if (read(guest, heard, sizeof heard) > 0)
-        (void)!write(guest, impostor->says, strlen(impostor->says));
+        tell(guest, impostor->says);
+    /* "PING", to which the greeting has answered. */
+    if (impostor->answers != NULL && read(guest, heard, 14) < 14)
+        return;
     while (atomic_load(&impostor->stops_to_read))
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     while ((got = read(guest, heard, sizeof heard)) > 0)
         for (size_t left = commands_in(heard, (size_t)got); left > 0 && impostor->answers != NULL;
              left--)
-            (void)!write(guest, impostor->answers, strlen(impostor->answers));
+            tell(guest, impostor->answers);
 }
 
 static void *impersonate(void *self)
@@ -1387,11 +1362,11 @@ static void sees_through_what_is_no_redis(void **state)
         start_impostor(&impostor);
         char url[60];
         snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", rows[i].login, impostor.port);
-        forget_lines();
+        kept_forget();
 
         struct weir_store *store = open_store(url, PATIENT_MS);
-        wait_until_logged(rows[i].logged);
-        assert_int_equal(lines_with("sesame"), 0);
+        kept_wait_for(rows[i].logged);
+        assert_int_equal(kept_lines("sesame"), 0);
         weir_store_free(store);
         stop_impostor(&impostor);
     }
@@ -1406,9 +1381,9 @@ static void gives_a_try_up_after_a_second(void **state)
     char url[60];
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
     uint64_t start_us = weir_monotonic_us();
-    struct weir_store *store = open_store(url, PATIENT_MS);
-    wait_until_logged("it answers too slowly");
-    assert_in_range(weir_monotonic_us() - start_us, SECOND / 2, 3 * SECOND);
+    struct weir_store *store = open_store(url, 60000);
+    kept_wait_for("it answers too slowly");
+    assert_in_range(weir_monotonic_us() - start_us, SECOND / 2, 30 * SECOND);
     weir_store_free(store);
     stop_impostor(&impostor);
 }
@@ -1495,7 +1470,7 @@ static void holds_back_what_a_server_does_not_read(void **state)
     for (uint64_t start_us = weir_monotonic_us(); crowd.ended < COUNT;) {
         size_t now = heap_bytes();
         most = now > most ? now : most;
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < WAIT_US);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }
     print_message("    %zu bytes\n", most - before);
@@ -1515,10 +1490,16 @@ static void lets_nobody_wait_long_for_a_silent_start(void **state)
     start_impostor(&impostor);
     char url[60];
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", impostor.port);
+    uint64_t start_us = weir_monotonic_us();
     struct weir_store *store = open_store(url, SHORT_MS);
     struct weir_spend spend = contract_gcra("silent", 10, HOUR, 0);
-    for (int n = 0; n < 5; n++)
-        assert_int_equal(result_of(store, &spend), WEIR_STORE_TIMEOUT);
+    for (int n = 0; n < 5; n++) {
+        /* The try itself is given up after a second, of which five checks take a tenth. */
+        bool is_early = weir_monotonic_us() - start_us < SECOND / 2;
+        enum weir_store_result result = result_of(store, &spend);
+        assert_int_equal(result, is_early || result == WEIR_STORE_TIMEOUT ? WEIR_STORE_TIMEOUT
+                                                                          : WEIR_STORE_UNAVAILABLE);
+    }
     wait_until_ready(store, false);
     assert_refuses_at_once(store);
     weir_store_free(store);
@@ -1527,7 +1508,8 @@ static void lets_nobody_wait_long_for_a_silent_start(void **state)
 
 /* an answer that lies unread */
 
-enum { LATE = 8, LATE_MS = 1000 };
+/* As many as are under way at once, in a call each. */
+enum { LATE = WEIR_REDIS_CALLS_MAX, LATE_MS = 3000 };
 
 static struct {
     int listener;
@@ -1552,24 +1534,23 @@ static size_t count_of(const char *heard, size_t length, const char *word)
     return count;
 }
 
-/* Greets, and then gives as many replies as it may, each an error. */
-static void *answer_slowly(void *self)
+/* Greets, and then gives as many replies as it may, each an error; false: it left before it was
+ * greeted. */
+static bool answer_guest_slowly(int guest)
 {
-    (void)self;
     static char heard[200000];
-    static const char error[] = "-ERR not now\r\n";
     size_t length = 0;
-    int guest = accept(slow.listener, NULL, NULL);
     for (bool is_open = false, is_greeted = false;;) {
         ssize_t got = recv(guest, heard + length, sizeof heard - length, MSG_DONTWAIT);
-        if (got == 0)
-            break;
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+            return is_open;
         length += got > 0 ? (size_t)got : 0;
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
         if (!is_greeted && length > 0)
-            is_greeted = write(guest, HASH, strlen(HASH)) > 0;
+            is_greeted = tell(guest, HASH);
         const char *ping = memmem(heard, length, "PING\r\n", 6);
         if (!is_open && ping != NULL)
-            is_open = write(guest, "+PONG\r\n", 7) > 0;
+            is_open = tell(guest, "+PONG\r\n");
         if (!is_open)
             continue;
         const char *first = memmem(ping, length - (size_t)(ping - heard), "EVALSHA", 7);
@@ -1579,10 +1560,19 @@ static void *answer_slowly(void *self)
         if (first != NULL)
             slow.before = commands_in(heard + after, (size_t)(first - heard) - after) - 1;
         for (; slow.given < slow.replies && slow.given < commands; slow.given++)
-            (void)!write(guest, error, strlen(error));
-        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+            tell(guest, "-ERR not now\r\n");
     }
-    close(guest);
+}
+
+/* A first try that was too slow for the store is followed by another. */
+static void *answer_slowly(void *self)
+{
+    (void)self;
+    for (bool was_greeted = false; !was_greeted;) {
+        int guest = accept(slow.listener, NULL, NULL);
+        was_greeted = guest < 0 || answer_guest_slowly(guest);
+        close(guest);
+    }
     return NULL;
 }
 
@@ -1590,7 +1580,7 @@ static void wait_for_number(const _Atomic size_t *number, size_t least)
 {
     uint64_t start_us = weir_monotonic_us();
     while (*number < least) {
-        assert_true(weir_monotonic_us() - start_us < 10 * SECOND);
+        assert_true(weir_monotonic_us() - start_us < WAIT_US);
         nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
     }
 }
@@ -1629,14 +1619,14 @@ static void finds_no_answer_late_that_came_in_time(void **state)
             .spends = &spend, .answers = &slow.held_answers[i], .count = 1, .done = on_held_done
         };
         store->type->submit(store->self, &slow.held[i]);
+        wait_for_number(&slow.checks, i + 1);
     }
     slow.sent_us = weir_monotonic_us();
-    wait_for_number(&slow.checks, LATE);
     slow.replies = slow.before + 1;
     wait_for_number(&slow.ended, LATE);
     for (size_t i = 0; i < LATE; i++)
         assert_int_equal(slow.held[i].result, WEIR_STORE_ERROR); /* and not TIMEOUT */
-    assert_int_equal(lines_with("5 timeouts"), 0);
+    assert_int_equal(kept_lines("5 timeouts"), 0);
     weir_store_free(store);
     pthread_join(thread, NULL);
     stop_impostor(&impostor);
@@ -1718,16 +1708,18 @@ static void says_once_what_all_connections_meet(void **state)
     redis_server_prepare(&own);
     redis_server_start(&own);
     const struct weir_store_options *options =
-        WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS, .connections = 3,
-                           .log = { .write = keep_line });
+        WEIR_STORE_OPTIONS(.timeout_ms = PATIENT_MS, .connections = 3, .log = kept_log());
     struct weir_store *store = NULL;
     assert_int_equal(weir_store_open(own.url, options, &store, NULL), WEIR_OK);
-    struct weir_spend spends[20];
+    contract_await_answers(store);
+    struct weir_spend
+        spends[64]; /* so many that each connection gets some, whatever their keys are */
     for (size_t i = 0; i < COUNT_OF(spends); i++) {
         spends[i] = contract_gcra("connections", 10, HOUR, 0);
         assert_int_equal(contract_spend(store, &spends[i]).remaining, 9);
     }
     assert_int_equal(connections_of(&own), 3);
+    kept_forget();
     redis_server_kill(&own);
     wait_until_ready(store, false);
     for (size_t i = 0; i < COUNT_OF(spends); i++)
@@ -1740,22 +1732,32 @@ static void says_once_what_all_connections_meet(void **state)
     }
     for (size_t i = 0; i < COUNT_OF(spends); i++)
         assert_int_equal(contract_spend(store, &spends[i]).remaining, 9);
-    assert_int_equal(lines_with("is not answering"), 1);
-    assert_int_equal(lines_with("answers again"), 1);
+    assert_int_equal(kept_lines("is not answering"), 1);
+    assert_int_equal(kept_lines("answers again"), 1);
     weir_store_free(store);
     redis_server_remove(&own);
 }
 
 /* running */
 
-static int clear_log(void **state)
+/* Windows on the clock that end in the middle of a test would give back what it has spent. */
+static void stay_clear_of_the_hour(void)
+{
+    const uint64_t test_us = 30 * SECOND;
+    uint64_t left_us = HOUR - now_of_system() % HOUR;
+    if (left_us < test_us)
+        nanosleep(&(struct timespec){ .tv_sec = (time_t)(left_us / SECOND) + 1 }, NULL);
+}
+
+static int set_up(void **state)
 {
     (void)state;
-    forget_lines();
+    stay_clear_of_the_hour();
+    kept_forget();
     return 0;
 }
 
-#define FAULT(name) cmocka_unit_test_setup(name, clear_log)
+#define FAULT(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
 {

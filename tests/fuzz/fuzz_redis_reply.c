@@ -1,11 +1,12 @@
 /* Replies: whatever a server sends goes through hiredis's parser into a check's answers. What is
  * read as a decision must be one that can be; what is not must say why. The first byte picks the
- * limits that were asked about; the rest is RESP, or (without that) what a bulk string holds. */
+ * limits that were asked about; the rest is RESP, or (without that) what a bulk string holds: the reply
+ * to one check, or to a call of as many as would fit. */
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/redis_wire.h"
+#include "store/redis_batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -145,6 +146,37 @@ static void read_as_answer(const redisReply *reply, uint8_t pick)
     }
 }
 
+/* The reply to a call of so many checks, of which each gets its part. */
+static void read_as_call(const redisReply *reply, uint8_t pick, size_t count)
+{
+    for (size_t item = 0; item < count; item++) {
+        struct asked asked;
+        struct weir_redis_part part;
+        make_check(&asked, pick);
+        const redisReply *own = weir_redis_reply_part(reply, &asked.check, item, count, &part);
+        require(own != NULL || count > 1);
+        read_as_answer(own, pick);
+    }
+}
+
+/* Of as many checks as there may be elements or bytes for, and of a few more or less. */
+static void read_as_calls(const redisReply *reply, uint8_t pick)
+{
+    size_t limits = 1 + pick % WEIR_CHECK_LIMITS;
+    size_t length = reply->type == REDIS_REPLY_STRING ? (size_t)reply->len : 0;
+    size_t by_elements = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+    const size_t counts[] = { 1,
+                              2,
+                              3,
+                              WEIR_REDIS_BATCH_CHECKS_MAX,
+                              by_elements - 1,
+                              length / 8 - 1,
+                              length / (8 + 16 * limits) };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i] > 0 && counts[i] <= WEIR_REDIS_BATCH_CHECKS_MAX)
+            read_as_call(reply, pick, counts[i]);
+}
+
 static void read_as_hash(const redisReply *reply)
 {
     char hash[WEIR_REDIS_HASH_CHARS + 1];
@@ -180,12 +212,14 @@ static void read_as_bulk(const uint8_t *data, size_t size, uint8_t pick)
     redisReply reply = { .type = REDIS_REPLY_STRING, .str = bytes };
     reply.len = (__typeof__(reply.len))size;
     read_as_answer(&reply, pick);
+    read_as_calls(&reply, pick);
 
     double now = size > 0 && data[0] % 2 == 0 ? 1767225600250000.0 : -1767225600250000.0;
     if (size < sizeof now)
         return;
     memcpy(bytes, &now, sizeof now);
     read_as_answer(&reply, pick);
+    read_as_calls(&reply, pick);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -200,6 +234,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     redisReaderFeed(reader, (const char *)data + 1, size - 1);
     while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
         read_as_answer(reply, data[0]);
+        read_as_calls(reply, data[0]);
         read_as_hash(reply);
         freeReplyObject(reply);
         reply = NULL;

@@ -46,6 +46,7 @@ WEIR_API enum weir_code weir_rate_make(uint64_t limit, uint64_t window_us, uint6
                                        struct weir_rate *rate, struct weir_error *error);
 
 struct weir_calendar;
+struct weir_lease;
 
 #define WEIR_BANS_MAX          8
 #define WEIR_PENALTY_AFTER_MAX 1000
@@ -87,6 +88,9 @@ struct weir_spend {
      * cluster one of the same slot); it needs no rate. To settle and to block leave it as it was,
      * and to reset forgets it. */
     const struct weir_penalty *penalty; /* borrowed until `done`; NULL: this is a limit */
+
+    /* How the limiter takes units of this limit ahead of their use; no business of a store's. */
+    const struct weir_lease *lease; /* borrowed until `done`; NULL: it asks for each request */
 };
 
 #define WEIR_KEY_MAX 512

@@ -51,6 +51,16 @@ static const struct weir_check *put_next(struct weir_redis_commands *row)
     return command.check;
 }
 
+/* The first check that waits, moved to those under way; NULL: there is none, or no room. */
+static const struct weir_check *move_next(void)
+{
+    struct weir_redis_command command;
+    if (weir_pending_lift_for(&pending, &waiting, &under_way, &command, 1) == 0)
+        return NULL;
+    assert_true(weir_pending_put(&pending, &under_way, &command));
+    return command.check;
+}
+
 static const struct weir_check *send_next(void)
 {
     return put_next(&under_way);
@@ -304,7 +314,8 @@ static void keeps_hold_of_a_check_while_it_is_told_of_others(void **state)
     weir_pending_accept(&pending, false);
     assert_false(weir_pending_is_late(&pending, 50));
     weir_pending_forget(&pending, &waiting);
-    assert_ptr_equal(pending.held, &checks[0]);
+    assert_int_equal(pending.held_count, 1);
+    assert_ptr_equal(pending.held[0], &checks[0]);
 }
 
 static void says_over_which_link_a_late_check_went(void **state)
@@ -332,12 +343,72 @@ static void writes_what_waits_in_order(void **state)
     assert_true(weir_pending_cancel(&pending, &checks[2], false));
     static const size_t order[] = { 1, 3, 4 };
     for (size_t i = 0; i < COUNT_OF(order); i++)
-        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check,
-                         &checks[order[i]]);
-    assert_null(weir_pending_move(&pending, &waiting, &under_way));
+        assert_ptr_equal(move_next(), &checks[order[i]]);
+    assert_null(move_next());
     assert_int_equal(weir_commands_count(&under_way), 3);
     for (size_t i = 0; i < COUNT_OF(order); i++)
         assert_ptr_equal(replied(), &checks[order[i]]);
+}
+
+/* Several for one call, of which the first place says how many there are. */
+static void lifts_many_at_once(void **state)
+{
+    (void)state;
+    enter(6);
+    for (size_t i = 0; i < 6; i++)
+        put_next(&waiting);
+    assert_true(weir_pending_cancel(&pending, &checks[1], false));
+    struct weir_redis_command lifted[8];
+    assert_int_equal(weir_pending_lift_for(&pending, &waiting, &under_way, lifted, 3), 3);
+    static const size_t order[] = { 0, 2, 3 };
+    for (size_t i = 0; i < 3; i++) {
+        assert_ptr_equal(lifted[i].check, &checks[order[i]]);
+        lifted[i].checks = i == 0 ? 3 : 0;
+        assert_true(weir_pending_put(&pending, &under_way, &lifted[i]));
+    }
+    assert_int_equal(under_way.calls, 1);
+    assert_int_equal(weir_pending_lift_for(&pending, &waiting, &under_way, lifted, 8), 2);
+    for (size_t i = 0; i < 2; i++) {
+        lifted[i].checks = 1;
+        assert_true(weir_pending_put(&pending, &under_way, &lifted[i]));
+    }
+    assert_int_equal(under_way.calls, 3);
+    assert_int_equal(weir_pending_lift_for(&pending, &waiting, &under_way, lifted, 8), 0);
+
+    /* One that ends meanwhile leaves its place behind. */
+    assert_true(weir_pending_cancel(&pending, &checks[2], false));
+    static const struct weir_check *const replies[] = { &checks[0], NULL, &checks[3], &checks[4] };
+    for (size_t i = 0; i < 4; i++)
+        assert_ptr_equal(replied(), replies[i]);
+    assert_int_equal(under_way.calls, 1);
+    weir_pending_forget(&pending, &under_way);
+    assert_int_equal(under_way.calls, 0);
+    assert_true(weir_pending_cancel(&pending, &checks[5], false));
+}
+
+/* Each check may come with a question of the store's own, such as for its script's hash. */
+static void lifts_no_more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t limit, own, want;
+    } rows[] = { { 64, 0, 8 },  { 64, 48, 8 }, { 64, 56, 4 }, { 64, 61, 2 },
+                 { 64, 63, 1 }, { 64, 64, 0 }, { 0, 0, 0 } };
+    const struct weir_redis_command own = { .kind = WEIR_REDIS_HASH };
+    for (size_t n = 0; n < COUNT_OF(rows); n++) {
+        struct weir_redis_commands row;
+        struct weir_redis_command lifted[8];
+        weir_commands_init(&row, rows[n].limit, LINK, false);
+        for (size_t i = 0; i < rows[n].own; i++)
+            assert_true(weir_pending_put(&pending, &row, &own));
+        enter(8);
+        for (size_t i = 0; i < 8; i++)
+            put_next(&waiting);
+        assert_int_equal(weir_pending_lift_for(&pending, &waiting, &row, lifted, 8), rows[n].want);
+        for (size_t i = 0; i < 8; i++)
+            assert_true(weir_pending_cancel(&pending, &checks[i], true));
+        weir_commands_finish(&row);
+    }
 }
 
 static void ends_a_row_without_its_questions(void **state)
@@ -433,13 +504,13 @@ static void has_bounds(void **state)
     for (size_t i = 0; i < WEIR_REDIS_PENDING_MAX; i++)
         assert_ptr_equal(put_next(&waiting), &many[i]);
     for (size_t i = 0; i < WEIR_REDIS_IN_FLIGHT_MAX; i++)
-        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &many[i]);
-    assert_null(weir_pending_move(&pending, &waiting, &under_way));
+        assert_ptr_equal(move_next(), &many[i]);
+    assert_null(move_next());
 
     /* Places are used again and again. */
     for (size_t i = WEIR_REDIS_IN_FLIGHT_MAX; i < WEIR_REDIS_PENDING_MAX; i++) {
         assert_ptr_equal(replied(), &many[i - WEIR_REDIS_IN_FLIGHT_MAX]);
-        assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &many[i]);
+        assert_ptr_equal(move_next(), &many[i]);
     }
     assert_int_equal(pending.count, WEIR_REDIS_IN_FLIGHT_MAX);
 
@@ -457,6 +528,15 @@ struct race {
     pthread_barrier_t taken;
     atomic_bool is_over;
 };
+
+static void wait_for_cancel(void)
+{
+    for (bool waits = false; !waits;) {
+        pthread_mutex_lock(&pending.mutex);
+        waits = pending.waiting > 0;
+        pthread_mutex_unlock(&pending.mutex);
+    }
+}
 
 static void *cancel_the_first(void *self)
 {
@@ -476,16 +556,49 @@ static void waits_for_a_check_in_other_hands(void **state)
     assert_int_equal(pthread_create(&thread, NULL, cancel_the_first, &race), 0);
     assert_ptr_equal(weir_pending_take_any(&pending), &checks[0]);
     pthread_barrier_wait(&race.taken);
-    for (bool waits = false; !waits;) {
-        pthread_mutex_lock(&pending.mutex);
-        waits = pending.waiting > 0;
-        pthread_mutex_unlock(&pending.mutex);
-    }
+    wait_for_cancel();
     atomic_store(&race.is_over, true); /* `done` would return here */
     assert_null(weir_pending_take_any(&pending));
     void *was_over;
     pthread_join(thread, &was_over);
     assert_non_null(was_over);
+    pthread_barrier_destroy(&race.taken);
+}
+
+static void *cancel_the_third(void *self)
+{
+    struct race *race = self;
+    pthread_barrier_wait(&race->taken);
+    assert_true(weir_pending_cancel(&pending, &checks[2], false));
+    return atomic_load(&race->is_over) ? race : NULL;
+}
+
+/* Whoever cancels a check may free it, and its keys with it, at once. */
+static void waits_for_each_of_many_that_are_written(void **state)
+{
+    (void)state;
+    struct race race = { .is_over = false };
+    struct weir_redis_command lifted[3];
+    pthread_barrier_init(&race.taken, NULL, 2);
+    pthread_t thread;
+    enter(3);
+    for (size_t i = 0; i < 3; i++)
+        put_next(&waiting);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_the_third, &race), 0);
+    assert_int_equal(weir_pending_lift_for(&pending, &waiting, &under_way, lifted, 3), 3);
+    pthread_barrier_wait(&race.taken);
+    wait_for_cancel();
+    for (size_t i = 0; i < 3; i++)
+        assert_true(weir_pending_put(&pending, &under_way, &lifted[i]));
+    atomic_store(&race.is_over, true); /* the command is written */
+    uint64_t left_us;
+    weir_pending_sleep(&pending, 0, &left_us);
+    void *was_over;
+    pthread_join(thread, &was_over);
+    assert_non_null(was_over);
+    assert_ptr_equal(replied(), &checks[0]);
+    assert_ptr_equal(replied(), &checks[1]);
+    assert_null(replied());
     pthread_barrier_destroy(&race.taken);
 }
 
@@ -544,7 +657,7 @@ static void forgets_those_that_ended_while_they_waited(void **state)
     }
     assert_in_range(waiting.capacity, 1, 64);
     assert_in_range(pending.unsent.capacity, 1, 64);
-    assert_ptr_equal(weir_pending_move(&pending, &waiting, &under_way)->check, &checks[0]);
+    assert_ptr_equal(move_next(), &checks[0]);
 }
 
 int main(void)
@@ -563,12 +676,15 @@ int main(void)
         CASE(keeps_hold_of_a_check_while_it_is_told_of_others),
         CASE(says_over_which_link_a_late_check_went),
         CASE(writes_what_waits_in_order),
+        CASE(lifts_many_at_once),
+        CASE(lifts_no_more_than_there_is_room_for),
         CASE(ends_a_row_without_its_questions),
         CASE(takes_two_replies_for_a_check_behind_asking),
         CASE(wakes_a_thread_that_sleeps_once),
         CASE(takes_nothing_while_nobody_is_there_to_ask),
         CASE(has_bounds),
         CASE(waits_for_a_check_in_other_hands),
+        CASE(waits_for_each_of_many_that_are_written),
         CASE(does_not_wait_for_itself),
         CASE(keeps_replies_to_its_own_commands_apart),
         CASE(has_no_more_room_for_its_own_commands),

@@ -66,6 +66,18 @@ static void for_shapes_with_penalties(void (*test)(const struct weir_redis_shape
     }
 }
 
+/* A shape, and the same for many checks in one call. */
+static void for_one_and_many(void (*test)(const struct weir_redis_shape *shape), size_t count,
+                             enum weir_operation operation)
+{
+    struct weir_redis_shape shape = shape_of(operation, count);
+    test(&shape);
+    if (!weir_redis_shape_can_batch(&shape))
+        return;
+    shape.is_batch = true;
+    test(&shape);
+}
+
 /* All kinds of limits, alone and in groups, with rates of both kinds. */
 static void for_all_shapes(void (*test)(const struct weir_redis_shape *shape))
 {
@@ -77,11 +89,8 @@ static void for_all_shapes(void (*test)(const struct weir_redis_shape *shape))
                     spends[1] = spend_of(WEIR_GCRA, limit + 7, "g:b", group);
                     spends[2] = spend_of(WEIR_SLIDING_LOG, 3, "g:c", group);
                     spends[2].logs_refusals = group == 1;
-                    for (size_t count = 1; count <= 3; count++) {
-                        struct weir_redis_shape shape =
-                            shape_of((enum weir_operation)operation, count);
-                        test(&shape);
-                    }
+                    for (size_t count = 1; count <= 3; count++)
+                        for_one_and_many(test, count, (enum weir_operation)operation);
                     for_shapes_with_penalties(test, (enum weir_operation)operation);
                 }
 }
@@ -91,8 +100,9 @@ static void assert_is_whole(const struct weir_redis_shape *shape)
     for (int clock = 0; clock < 2; clock++) {
         const char *text = composed(shape, (enum weir_redis_clock)clock);
         static const char *const placeholders[] = {
-            "_i",    "_g",      "AT_",   "NUMBER_", "STATES", "FORMAT", "ALL_", "COUNT_", "ZEROS",
-            "HEAD_", "OFFSET_", "SIZE_", "FITS",    "BEFORE", "HIGH_",  "BANS", "LIMIT_"
+            "_i",     "_g",    "AT_",     "NUMBER_", "STATES", "FORMAT",  "ALL_",  "COUNT_",
+            "ZEROS",  "HEAD_", "OFFSET_", "SIZE_",   "FITS",   "BEFORE",  "HIGH_", "BANS",
+            "LIMIT_", "RAW_",  "KEY_",    "FAIL",    "RUNS",   "NUMBERS", "EACH",  "NO_REPLY"
         };
         for (size_t i = 0; i < COUNT_OF(placeholders); i++)
             for (const char *at = text; (at = strstr(at, placeholders[i])) != NULL; at++) {
@@ -121,6 +131,55 @@ static void assert_has_no_key_of_its_own(const struct weir_redis_shape *shape)
         count_of(text, "'GET'"),
         (size_t)shape->key_count
             - (size_t)(memchr(shape->places, WEIR_REDIS_RING, shape->key_count) != NULL));
+}
+
+static void assert_reads_its_keys(const struct weir_redis_shape *shape)
+{
+    if (shape->is_batch)
+        assert_has_no_key_of_its_own(shape);
+}
+
+/* Those of the check that is decided, as many as each has. */
+static void has_each_key_once_for_many_checks(void **state)
+{
+    (void)state;
+    for_all_shapes(assert_reads_its_keys);
+}
+
+/* Lua's own functions by these names are not the ones that a script calls so. */
+static void protects_what_decides_many_checks(void **state)
+{
+    (void)state;
+    spends[0] = spend_of(WEIR_GCRA, 5, "a", 0);
+    struct weir_redis_shape shape = shape_of(WEIR_SPEND, 1);
+    shape.is_batch = true;
+    const char *text = composed(&shape, WEIR_REDIS_OWN_CLOCK);
+    const char *own = strstr(text, "local try, spread = pcall, unpack\n");
+    assert_non_null(own);
+    assert_true(own < strstr(text, "local call, pcall = redis.call, redis.pcall\n"));
+    assert_int_equal(count_of(text, "call('TIME')"), 1);
+    assert_true(strstr(text, "call('TIME')") < strstr(text, "local function decide_rest()"));
+}
+
+static void batches_what_spends_but_for_logs_and_penalties(void **state)
+{
+    (void)state;
+    static const struct weir_penalty penalty = {
+        .after = 1, .ban_count = 1, .bans_us = { SECOND }, .forget_us = SECOND
+    };
+    for (int algorithm = WEIR_GCRA; algorithm <= WEIR_SLIDING_LOG; algorithm++)
+        for (int operation = WEIR_SPEND; operation <= WEIR_BLOCK; operation++) {
+            spends[0] = spend_of(WEIR_GCRA, 5, "g:a", 1);
+            spends[1] = spend_of((enum weir_algorithm)algorithm, 5, "g:b", 1);
+            struct weir_redis_shape shape = shape_of((enum weir_operation)operation, 2);
+            assert_int_equal(weir_redis_shape_can_batch(&shape),
+                             operation == WEIR_SPEND && algorithm != WEIR_SLIDING_LOG);
+        }
+    spends[1] = (struct weir_spend){
+        .algorithm = WEIR_PENALTY, .key = "g:p", .key_length = 3, .penalty = &penalty
+    };
+    struct weir_redis_shape shape = shape_of(WEIR_SPEND, 2);
+    assert_false(weir_redis_shape_can_batch(&shape));
 }
 
 static void has_each_key_once(void **state)
@@ -206,6 +265,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_no_name_open),
         cmocka_unit_test(has_each_key_once),
+        cmocka_unit_test(has_each_key_once_for_many_checks),
+        cmocka_unit_test(protects_what_decides_many_checks),
+        cmocka_unit_test(batches_what_spends_but_for_logs_and_penalties),
         cmocka_unit_test(knows_shapes_apart_by_kind_alone),
         cmocka_unit_test(forgets_the_one_that_was_not_used_for_longest),
     };

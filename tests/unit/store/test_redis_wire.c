@@ -37,29 +37,63 @@ static struct weir_spend with_key(struct weir_spend spend, const char *key, size
 
 /* writing */
 
-/* The command with a space for each line end and no lengths; bytes that do not print are dots. */
-static const char *written(const struct weir_check *check, enum weir_redis_by by,
-                           enum weir_redis_clock clock)
+/* Packed doubles have bytes that do not print. */
+static bool is_packed(const char *bytes, size_t size)
 {
-    static char memory[WEIR_REDIS_COMMAND_BYTES], text[WEIR_REDIS_COMMAND_BYTES];
-    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
-    struct weir_redis_plan plan;
-    weir_redis_plan_make(&plan, check);
-    weir_redis_write_check(&out, &script, by, clock, NOW, &plan, check);
-    const char *resp = weir_buffer_string(&out);
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] < ' ' || bytes[i] >= 0x7F)
+            return size % sizeof(double) == 0;
+    return false;
+}
+
+/* As "[2000000 200000]". */
+static size_t show_packed(char *text, const char *bytes, size_t size)
+{
+    size_t length = 0;
+    for (size_t at = 0; at < size; at += sizeof(double)) {
+        double number;
+        memcpy(&number, bytes + at, sizeof number);
+        length += (size_t)sprintf(text + length, at == 0 ? "[%.0f" : " %.0f", number);
+    }
+    text[length++] = ']';
+    return length;
+}
+
+/* The length of the last command that was shown. */
+static size_t shown_bytes;
+
+/* A command with a space for each line end and no lengths; bytes that do not print are dots. */
+static const char *shown(struct weir_buffer *out)
+{
+    static char text[WEIR_REDIS_COMMAND_BYTES];
+    const char *resp = weir_buffer_string(out);
     assert_non_null(resp);
+    shown_bytes = out->length;
 
     size_t length = 0;
-    for (const char *at = strchr(resp, '$'); at < resp + out.length;) {
+    for (const char *at = strchr(resp, '$'); at < resp + out->length;) {
         char *end;
         size_t size = strtoul(at + 1, &end, 10);
-        for (size_t i = 0; i < size; i++)
+        if (is_packed(end + 2, size))
+            length += show_packed(text + length, end + 2, size);
+        for (size_t i = 0; i < size && !is_packed(end + 2, size); i++)
             text[length++] = end[2 + i] > ' ' && end[2 + i] < 0x7F ? end[2 + i] : '.';
         text[length++] = ' ';
         at = end + 2 + size + 2;
     }
     text[length - 1] = '\0';
     return text;
+}
+
+static const char *written(const struct weir_check *check, enum weir_redis_by by,
+                           enum weir_redis_clock clock)
+{
+    static char memory[WEIR_REDIS_COMMAND_BYTES];
+    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    struct weir_redis_plan plan;
+    weir_redis_plan_make(&plan, check);
+    weir_redis_write_check(&out, &script, by, clock, NOW, &plan, check);
+    return shown(&out);
 }
 
 #define EVALSHA "EVALSHA 0123456789abcdef0123456789abcdef01234567 "
@@ -93,31 +127,32 @@ static void writes_the_numbers_of_each_limit(void **state)
 {
     (void)state;
     const struct row rows[] = {
-        { "a whole interval", spend_of(WEIR_GCRA, 5, SECOND, 10, 1), EVALSHA "1 k 2000000 200000" },
-        { "a look", spend_of(WEIR_GCRA, 5, SECOND, 10, 0), EVALSHA "1 k 2000000 0" },
+        { "a whole interval", spend_of(WEIR_GCRA, 5, SECOND, 10, 1),
+          EVALSHA "1 k [2000000 200000]" },
+        { "a look", spend_of(WEIR_GCRA, 5, SECOND, 10, 0), EVALSHA "1 k [2000000 0]" },
         { "an interval with a rest", spend_of(WEIR_GCRA, 7, SECOND, 9, 2),
-          EVALSHA "1 k 1285714 285714 2 2 7" },
+          EVALSHA "1 k [1285714 285714 2 2 7]" },
         { "a cost above the capacity", spend_of(WEIR_GCRA, 5, SECOND, 10, 11),
-          EVALSHA "1 k 2000000 2000001" },
+          EVALSHA "1 k [2000000 2000001]" },
         { "the largest cost", spend_of(WEIR_GCRA, 7, SECOND, 0, UINT64_MAX),
-          EVALSHA "1 k 1000000 1000001 0 0 7" },
-        { "a limit of nothing", spend_of(WEIR_GCRA, 0, SECOND, 0, 3), EVALSHA "1 k 1" },
+          EVALSHA "1 k [1000000 1000001 0 0 7]" },
+        { "a limit of nothing", spend_of(WEIR_GCRA, 0, SECOND, 0, 3), EVALSHA "1 k [1]" },
         { "a queue", with_wait(spend_of(WEIR_LEAKY_BUCKET, 5, SECOND, 10, 1), SECOND),
-          EVALSHA "1 k 2000000 200000 1000000" },
+          EVALSHA "1 k [2000000 200000 1000000]" },
         { "a queue without a wait", spend_of(WEIR_LEAKY_BUCKET, 7, SECOND, 7, 1),
-          EVALSHA "1 k 1000000 142857 0 1 7 1000001" },
-        { "tokens", spend_of(WEIR_TOKEN_BUCKET, 5, SECOND, 10, 11), EVALSHA "1 k 11 10 200000" },
+          EVALSHA "1 k [1000000 142857 0 1 7 1000001]" },
+        { "tokens", spend_of(WEIR_TOKEN_BUCKET, 5, SECOND, 10, 11), EVALSHA "1 k [11 10 200000]" },
         { "tokens with a rest", spend_of(WEIR_TOKEN_BUCKET, 7, SECOND, 9, 2),
-          EVALSHA "1 k 2 9 142857 1 7" },
+          EVALSHA "1 k [2 9 142857 1 7]" },
         { "a window", spend_of(WEIR_FIXED_WINDOW, 100, 60 * SECOND, 0, 3),
-          EVALSHA "1 k 100 3 60000000" },
-        { "a window of nothing", spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 0), EVALSHA "1 k 0" },
+          EVALSHA "1 k [100 3 60000000]" },
+        { "a window of nothing", spend_of(WEIR_FIXED_WINDOW, 0, SECOND, 0, 0), EVALSHA "1 k [0]" },
         { "a counter", spend_of(WEIR_SLIDING_COUNTER, 100, 60 * SECOND, 0, 1000),
-          EVALSHA "1 k 100 101 60000000" },
+          EVALSHA "1 k [100 101 60000000]" },
         { "a log", spend_of(WEIR_SLIDING_LOG, 100, 60 * SECOND, 0, 3),
-          EVALSHA "1 k 100 3 60000000" },
+          EVALSHA "1 k [100 3 60000000]" },
         { "a log of nothing", spend_of(WEIR_SLIDING_LOG, 0, SECOND, 0, 3),
-          EVALSHA "1 k 0 1 1000000" },
+          EVALSHA "1 k [0 1 1000000]" },
     };
     assert_rows(rows, COUNT_OF(rows), WEIR_SPEND);
 }
@@ -151,11 +186,16 @@ static void writes_a_penalty_behind_its_limit(void **state)
         bool extends;
         const char *want;
     } rows[] = {
-        { "one unit", WEIR_SPEND, 10, 1, false, "10 1 1000000 600000000 1 0 3 " },
-        { "all of it", WEIR_SPEND, 10, 10, true, "10 10 1000000 600000000 1 1 3 " },
-        { "a look", WEIR_SPEND, 10, 0, false, "10 0 1000000 600000000 0 0 3 " },
-        { "a cost that never fits", WEIR_SPEND, 10, 11, false, "10 11 1000000 600000000 0 0 3 " },
-        { "a limit of nothing", WEIR_SPEND, 0, 1, false, "1 600000000 0 0 3 " },
+        { "one unit", WEIR_SPEND, 10, 1, false,
+          "[10 1 1000000] 600000000 1 0 3 [60000000 300000000]" },
+        { "all of it", WEIR_SPEND, 10, 10, true,
+          "[10 10 1000000] 600000000 1 1 3 [60000000 300000000]" },
+        { "a look", WEIR_SPEND, 10, 0, false,
+          "[10 0 1000000] 600000000 0 0 3 [60000000 300000000]" },
+        { "a cost that never fits", WEIR_SPEND, 10, 11, false,
+          "[10 11 1000000] 600000000 0 0 3 [60000000 300000000]" },
+        { "a limit of nothing", WEIR_SPEND, 0, 1, false,
+          "[1] 600000000 0 0 3 [60000000 300000000]" },
         { "a settlement", WEIR_SETTLE, 10, 1, false, "10 1 1000000 0 600000000" },
         { "a block", WEIR_BLOCK, 10, 1, false, "7000000 600000000" },
         { "a reset", WEIR_RESET, 10, 1, false, "" },
@@ -175,10 +215,7 @@ static void writes_a_penalty_behind_its_limit(void **state)
         char want[200];
         snprintf(want, sizeof want, "%s2 k p%s%s", EVALSHA, rows[i].want[0] != '\0' ? " " : "",
                  rows[i].want);
-        const char *got = written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK);
-        assert_int_equal(strncmp(got, want, strlen(want)), 0);
-        /* Two doubles, whose bytes do not print. */
-        assert_int_equal(strlen(got), strlen(want) + (rows[i].operation == WEIR_SPEND ? 16 : 0));
+        assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK), want);
     }
 }
 
@@ -232,8 +269,8 @@ static void writes_the_windows_around_a_time(void **state)
     assert_int_equal(weir_calendar_new(months, &calendar, NULL), WEIR_OK);
     struct row row = { "months", spend_of(WEIR_FIXED_WINDOW, 100, 31 * 86400 * SECOND, 0, 1),
                        /* December 2025 to February 2026 */
-                       EVALSHA "1 k 100 1 1764547200000000 1767225600000000 1769904000000000 "
-                               "1772323200000000" };
+                       EVALSHA "1 k [100 1 1764547200000000 1767225600000000 1769904000000000 "
+                               "1772323200000000]" };
     row.spend.calendar = calendar;
     assert_rows(&row, 1, WEIR_SPEND);
     weir_calendar_free(calendar);
@@ -252,10 +289,99 @@ static void declares_exactly_its_keys(void **state)
     /* The ids are FNV-1a of ":a" and ":b". */
     assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK),
                         EVALSHA "3 group other group:log ....M...P" /* count, two ids */
-                                " 9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000");
-    assert_string_equal(written(&check, WEIR_REDIS_BY_TEXT, WEIR_REDIS_CLOCK_OF_TEST),
-                        "EVAL return.1 3 group other group:log ....M...P"
-                        " 9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000 1767225600250000");
+                                " [9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000]");
+    assert_string_equal(
+        written(&check, WEIR_REDIS_BY_TEXT, WEIR_REDIS_CLOCK_OF_TEST),
+        "EVAL return.1 3 group other group:log ....M...P"
+        " [9 1 1000000 2000000 200000 100 1 1000000 70 1 1000000] 1767225600250000");
+}
+
+static const char *written_many(const struct weir_check *all, size_t count,
+                                enum weir_redis_clock clock)
+{
+    static char memory[WEIR_REDIS_COMMAND_BYTES];
+    static struct weir_redis_plan plans[WEIR_REDIS_BATCH_CHECKS_MAX];
+    struct weir_redis_item items[WEIR_REDIS_BATCH_CHECKS_MAX];
+    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    for (size_t i = 0; i < count; i++) {
+        weir_redis_plan_make(&plans[i], &all[i]);
+        items[i] = (struct weir_redis_item){ &plans[i], &all[i] };
+    }
+    weir_redis_write_batch(&out, &script, WEIR_REDIS_BY_HASH, clock, NOW, items, count);
+    return shown(&out);
+}
+
+/* The keys of each run once, how many checks each run has, and the numbers of all. */
+static void writes_checks_with_the_same_key_as_a_run(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "a", "b", "a", "a", "a" };
+    struct weir_spend limits[6];
+    struct weir_check all[6];
+    for (size_t i = 0; i < 6; i++) {
+        limits[i] = with_key(spend_of(WEIR_GCRA, 5, SECOND, 10, i), names[i], 0);
+        all[i] = (struct weir_check){ .spends = &limits[i], .count = 1 };
+    }
+    assert_string_equal(written_many(all, 6, WEIR_REDIS_OWN_CLOCK),
+                        EVALSHA "3 a b a ... [2000000 0 2000000 200000 2000000 400000 2000000 "
+                                "600000 2000000 800000 2000000 1000000]");
+    assert_string_equal(written_many(all, 2, WEIR_REDIS_CLOCK_OF_TEST),
+                        EVALSHA "1 a . [2000000 0 2000000 200000] 1767225600250000");
+    char memory[400];
+    struct weir_buffer out = weir_buffer_init(memory, sizeof memory);
+    struct weir_redis_plan plans[6];
+    struct weir_redis_item items[6];
+    for (size_t i = 0; i < 6; i++) {
+        weir_redis_plan_make(&plans[i], &all[i]);
+        items[i] = (struct weir_redis_item){ &plans[i], &all[i] };
+    }
+    weir_redis_write_batch(&out, &script, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK, NOW, items, 6);
+    assert_non_null(strstr(weir_buffer_string(&out), "$3\r\n\2\1\3\r\n"));
+}
+
+static void writes_the_ids_of_groups_once(void **state)
+{
+    (void)state;
+    struct weir_spend limits[2][3];
+    struct weir_check all[2];
+    static const char *const names[2][3] = { { "one:a", "one:b", "x" }, { "two:a", "two:b", "x" } };
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 3; k++)
+            limits[i][k] = with_key(spend_of(WEIR_FIXED_WINDOW, 100 + k, SECOND, 0, i), names[i][k],
+                                    k < 2 ? 3 : 0);
+        all[i] = (struct weir_check){ .spends = limits[i], .count = 3 };
+    }
+    assert_string_equal(written_many(all, 2, WEIR_REDIS_OWN_CLOCK),
+                        EVALSHA "4 one x two x ....M...P .. [100 0 1000000 101 0 1000000 102 0 "
+                                "1000000 100 1 1000000 101 1 1000000 102 1 1000000]");
+}
+
+/* As many and as long as may go into a call. */
+static void has_room_for_the_largest_batch(void **state)
+{
+    (void)state;
+    static char names[WEIR_REDIS_BATCH_LIMITS_MAX][WEIR_KEY_MAX];
+    static struct weir_spend limits[WEIR_REDIS_BATCH_LIMITS_MAX];
+    static struct weir_check all[WEIR_REDIS_BATCH_CHECKS_MAX];
+    for (size_t each = 1; each <= WEIR_CHECK_LIMITS; each++) {
+        size_t count = WEIR_REDIS_BATCH_LIMITS_MAX / each;
+        count = count < WEIR_REDIS_BATCH_CHECKS_MAX ? count : WEIR_REDIS_BATCH_CHECKS_MAX;
+        /* The keys of the last check go beyond the bound. */
+        size_t key_length = WEIR_REDIS_BATCH_KEY_BYTES_MAX / (each * (count - 1));
+        for (size_t i = 0; i < each * count; i++) {
+            limits[i] = with_key(spend_of(WEIR_LEAKY_BUCKET, 7, WEIR_WINDOW_MAX_US, 9, 1), "", 0);
+            size_t length = i < each * (count - 1) ? key_length : WEIR_KEY_MAX;
+            memset(names[i], 'k', length);
+            names[i][0] = (char)i;
+            limits[i].key = names[i];
+            limits[i].key_length = length;
+            limits[i].group_length = length - 1;
+            all[i / each] =
+                (struct weir_check){ .spends = &limits[i / each * each], .count = each };
+        }
+        written_many(all, count, WEIR_REDIS_CLOCK_OF_TEST);
+        assert_true(shown_bytes < WEIR_REDIS_COMMAND_BYTES - WEIR_REDIS_SCRIPT_BYTES - 1024);
+    }
 }
 
 static void writes_arguments_of_any_bytes(void **state)
@@ -745,6 +871,9 @@ int main(void)
         cmocka_unit_test(writes_for_how_long_to_block),
         cmocka_unit_test(writes_the_windows_around_a_time),
         cmocka_unit_test(declares_exactly_its_keys),
+        cmocka_unit_test(writes_checks_with_the_same_key_as_a_run),
+        cmocka_unit_test(writes_the_ids_of_groups_once),
+        cmocka_unit_test(has_room_for_the_largest_batch),
         cmocka_unit_test(writes_arguments_of_any_bytes),
         cmocka_unit_test(has_room_for_the_largest_plan),
         cmocka_unit_test(finds_the_fault_of_a_check),
