@@ -11,6 +11,7 @@
 #include <weir/identity.h>
 #include <weir/chain.h>
 #include <weir/policy.h>
+#include <weir/backoff.h>
 #include <weir/calendar.h>
 #include <weir/store.h>
 #include <weir/limiter.h>
