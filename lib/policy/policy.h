@@ -91,6 +91,13 @@ enum weir_on_success {
 /* Whom a limit is for, in a policy that remembers devices. */
 enum weir_when { WEIR_FOR_ALL, WEIR_FOR_UNKNOWN, WEIR_FOR_KNOWN };
 
+/* How units of a limit are taken ahead of their use: in blocks, which a process spends in memory. */
+struct weir_lease {
+    uint64_t batch;         /* units in a block; 0: as each key needs                         */
+    uint32_t low_water_ppm; /* of a block: with fewer units left the next is asked for         */
+    uint32_t share_ppm;     /* of what the limit holds: the most in a block of batch 0         */
+};
+
 struct weir_limit_rule {
     const char *name;
     struct weir_by by;
@@ -98,7 +105,8 @@ struct weir_limit_rule {
     enum weir_algorithm algorithm;
     bool from_first;
     bool logs_refusals;
-    bool is_grouped; /* another limit of its policy has the same `by` */
+    bool is_grouped;                            /* another limit of its policy has the same `by` */
+    const struct weir_limit_rule *same_subject; /* the first of them; NULL: it is that itself */
     enum weir_rate_source source;
     bool is_of_preset;     /* the rate is one of weir's own */
     bool is_for_tries;     /* it, or another limit of its policy, counts failures */
@@ -113,6 +121,7 @@ struct weir_limit_rule {
     bool leaves_to_handler; /* who is refused is answered by the application     */
     enum weir_on_success on_success;
     const struct weir_limit_rule *forgives; /* FORGIVES: the limit that says how much */
+    const struct weir_lease *lease;         /* NULL: the store is asked for each request */
 };
 
 /* A limit in numbers, for one plan. */
@@ -162,6 +171,35 @@ struct weir_access {
     const struct weir_client_list *allow; /* likewise            */
 };
 
+#define WEIR_PARTITIONS_MAX 16
+
+/* A part of an adaptive limit that is kept for some requests. */
+struct weir_partition {
+    const char *name;   /* the value of what it is partitioned by  */
+    uint32_t share_ppm; /* of the limit, in millionths             */
+};
+
+/* How many requests may be under way at once, as the back end shows how many it takes. */
+struct weir_adaptive {
+    struct weir_adaptive *next;
+    const char *name; /* of the group of policies that share it */
+    size_t index;     /* of it in the file, from 0              */
+    uint32_t floor, ceiling, initial;
+    enum weir_dimension_kind partition_by; /* PLAN, TENANT, API_KEY or ROUTE */
+    struct weir_partition *partitions;
+    size_t partition_count; /* 0: it is not partitioned */
+};
+
+/* What stands for both in fields and in decisions. */
+#define WEIR_CONCURRENCY "concurrency"
+
+struct weir_concurrency {
+    const char *group;                    /* where "adaptive" stands; NULL: nowhere         */
+    const struct weir_adaptive *adaptive; /* NULL: any number, of all clients together      */
+    uint32_t fixed;                       /* requests under way for each key; 0: any number */
+    struct weir_by by;                    /* of `fixed`                                     */
+};
+
 /* Different fields of a body that the limits of a policy may count by. */
 #define WEIR_FIELDS_MAX 16
 
@@ -169,7 +207,7 @@ struct weir_access {
 struct weir_ruleset {
     const char *name;
     struct weir_limit_rule *limits;
-    size_t limit_count; /* 1 to WEIR_CHECK_LIMITS */
+    size_t limit_count; /* up to WEIR_CHECK_LIMITS; 0 only where there is a concurrency */
     struct {
         enum weir_failure_action timeout, unavailable, error;
     } on_store_failure;
@@ -182,6 +220,7 @@ struct weir_ruleset {
     size_t field_count;             /* up to WEIR_FIELDS_MAX; 0: bodies are not read      */
     size_t body_max_bytes;          /* of a body that is read for them                    */
     struct weir_access access;
+    const struct weir_concurrency *concurrency; /* NULL: any number of requests at once     */
 };
 
 struct weir_route {
@@ -217,6 +256,7 @@ struct weir_policy {
     const char *store_prefix;
     uint64_t store_memory_bytes; /* 0: the default */
     unsigned store_connections;  /* 0: the default */
+    uint64_t denial_cache_us;    /* so long a refusal is repeated without the store; 0: never */
     struct {
         const char *ca_file, *cert_file, *key_file, *server_name;
     } store_tls; /* at NULL what the file does not name */
@@ -242,7 +282,9 @@ struct weir_policy {
     struct weir_error *warnings;
     size_t warning_count;
     struct weir_kept_calendar *calendars; /* all that limits refer to */
-    struct weir_arena *arena;             /* owns all texts and arrays above */
+    struct weir_adaptive *adaptives;      /* all that policies refer to, the last one first */
+    size_t adaptive_count;
+    struct weir_arena *arena; /* owns all texts and arrays above */
 };
 
 struct weir_match {
@@ -262,6 +304,10 @@ void weir_policy_match(const struct weir_policy *policy, const struct weir_facts
 const char *weir_list_names(const struct weir_client_list *list,
                             const struct weir_identity *identity);
 
+/* The plan of that name; at NULL or unknown: the default plan, which is NULL where there are no plans.
+ * Pure. */
+const struct weir_plan *weir_policy_plan(const struct weir_policy *policy, struct weir_text name);
+
 /* The numbers of a limit whose rate is the plan's (else its own); `plan`, one of the policy's own,
  * may be NULL. False where it does not limit. Pure. */
 bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_plan *plan,
@@ -271,6 +317,9 @@ bool weir_limit_rate_in(const struct weir_limit_rule *limit, const struct weir_p
  * does not limit. Pure. */
 bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_rule *limit,
                      struct weir_text plan, struct weir_limit_numbers *numbers);
+
+/* The plan that holds for a plan's name, as above; NULL only where there is no plan. Pure. */
+const char *weir_policy_plan_name(const struct weir_policy *policy, struct weir_text plan);
 
 /* True where what a request takes is only known when its reply is. Pure. */
 static inline bool weir_counts_outcome(const struct weir_limit_rule *limit)
