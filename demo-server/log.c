@@ -24,6 +24,7 @@ static const char *const outcomes[] = {
     [WEIR_FAILED_CLOSED] = "failed-closed",
     [WEIR_UNREADABLE] = "unreadable",
     [WEIR_DENIED] = "denied",
+    [WEIR_BUSY] = "busy",
 };
 
 static json_t *time_now(void)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sodium.h>
 #include <weir/weir.h>
@@ -30,6 +31,7 @@ struct demo {
     struct weir_chain *chain;
     struct demo_otp *otp;
     struct MHD_Daemon *daemon;
+    struct weir_server *server; /* in place of the daemon */
     char url[DEMO_URL_BYTES];
 };
 
@@ -65,18 +67,27 @@ static unsigned flags_of(enum demo_mode mode)
         return common | MHD_USE_POLL;
     case DEMO_THREAD_PER_CONNECTION:
         return common | MHD_USE_THREAD_PER_CONNECTION;
+    case DEMO_WEIR_SERVE:
+        break;
     }
     return common;
 }
 
-static enum weir_code start_daemon(struct demo *demo, const struct demo_options *options,
-                                   struct weir_error *error)
+static enum weir_code start_server(struct demo *demo, const struct demo_options *options,
+                                   int listener, struct weir_error *error)
 {
-    int listener;
-    enum weir_code code = demo_listen(options->listen, &listener, demo->url, error);
-    if (code != WEIR_OK)
-        return code;
+    enum weir_code code =
+        weir_serve(demo->chain,
+                   WEIR_SERVE_OPTIONS(.listening_socket = &listener, .threads = options->threads,
+                                      .idle_timeout_s = IDLE_TIMEOUT_S),
+                   &demo->server, error);
+    close(listener);
+    return code;
+}
 
+static enum weir_code start_daemon(struct demo *demo, const struct demo_options *options,
+                                   int listener, struct weir_error *error)
+{
     /* One thread is no pool to libmicrohttpd, and a thread for each connection wants none. */
     bool has_pool = options->threads > 1 && options->mode != DEMO_THREAD_PER_CONNECTION;
     demo->daemon = MHD_start_daemon(
@@ -90,9 +101,27 @@ static enum weir_code start_daemon(struct demo *demo, const struct demo_options 
     return weir_chain_check(demo->chain, demo->daemon, error);
 }
 
+static enum weir_code start_listening(struct demo *demo, const struct demo_options *options,
+                                      struct weir_error *error)
+{
+    int listener;
+    enum weir_code code = demo_listen(options->listen, &listener, demo->url, error);
+    if (code != WEIR_OK)
+        return code;
+    return options->mode == DEMO_WEIR_SERVE ? start_server(demo, options, listener, error)
+                                            : start_daemon(demo, options, listener, error);
+}
+
+static bool stop(struct demo *demo)
+{
+    if (demo->server != NULL)
+        return weir_server_stop(demo->server, DRAIN_MS);
+    return demo->daemon == NULL || weir_stop_daemon(demo->chain, demo->daemon, DRAIN_MS);
+}
+
 static void free_parts(struct demo *demo)
 {
-    if (demo->daemon != NULL && !weir_stop_daemon(demo->chain, demo->daemon, DRAIN_MS))
+    if (!stop(demo))
         demo_log(WEIR_WARNING, "Some requests were cut off: they took longer than %u ms.",
                  DRAIN_MS);
     weir_chain_free(demo->chain);
@@ -183,7 +212,7 @@ static int serve(const struct demo_options *options)
         code = make_chain(&demo, options, &error);
     const char *culprit = code == WEIR_OK ? NULL : culprit_of(&error, options, file);
     if (code == WEIR_OK)
-        code = start_daemon(&demo, options, &error);
+        code = start_listening(&demo, options, &error);
     if (code == WEIR_OK) {
         log_warnings(demo.policy, options, file);
         log_store(demo.limiter);

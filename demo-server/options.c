@@ -32,7 +32,8 @@ void demo_options_print_help(void)
         "  --store URL         store in place of the policy file's: memory:, redis://host:port/0,\n"
         "                      redis+unix:///path\n"
         "  --threads N         threads that serve connections (2)\n"
-        "  --mode MODE         epoll (the default), poll, or thread-per-connection\n"
+        "  --mode MODE         epoll (the default), poll, thread-per-connection, or serve: in the\n"
+        "                      threads of weir_serve()\n"
         "  --show-codes        write the codes of /otp/send to the log: nobody is there to send "
         "them\n"
         "  --check             read the policy file, print its warnings and errors, and exit\n"
@@ -63,7 +64,8 @@ static bool read_mode(const char *text, enum demo_mode *mode)
 {
     static const char *const names[] = { [DEMO_EPOLL] = "epoll",
                                          [DEMO_POLL] = "poll",
-                                         [DEMO_THREAD_PER_CONNECTION] = "thread-per-connection" };
+                                         [DEMO_THREAD_PER_CONNECTION] = "thread-per-connection",
+                                         [DEMO_WEIR_SERVE] = "serve" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) != 0)
             continue;
@@ -92,7 +94,8 @@ static enum demo_command take(int letter, const char *argument, struct demo_opti
         return DEMO_SERVE;
     case 'm':
         if (!read_mode(optarg, &options->mode))
-            return misused("--mode is", optarg, "epoll, poll or thread-per-connection is wanted");
+            return misused("--mode is", optarg,
+                           "epoll, poll, thread-per-connection or serve is wanted");
         return DEMO_SERVE;
     case 'o':
         options->shows_codes = true;

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* How libmicrohttpd serves connections. */
-enum demo_mode { DEMO_EPOLL, DEMO_POLL, DEMO_THREAD_PER_CONNECTION };
+/* How connections are served: by a daemon of libmicrohttpd's, or by weir_serve(). */
+enum demo_mode { DEMO_EPOLL, DEMO_POLL, DEMO_THREAD_PER_CONNECTION, DEMO_WEIR_SERVE };
 
 struct demo_options {
     const char *config; /* NULL: the demo's own policy file */

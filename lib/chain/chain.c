@@ -35,19 +35,24 @@ enum weir_code weir_chain_new(const struct weir_chain_options *options, struct w
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
                               "parked_max is %u; it must be at most %u.", ours.parked_max,
                               PARKED_MAX);
+    if ((unsigned)ours.waiting > WEIR_WAIT_IN_PLACE)
+        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                              "waiting is %d, which is none of enum weir_wait_mode.",
+                              (int)ours.waiting);
 
     struct weir_chain *made = calloc(1, sizeof *made);
-    if (made == NULL
-        || !weir_parking_init(&made->parking,
-                              ours.parked_max == 0 ? PARKED_DEFAULT : ours.parked_max)) {
+    uint32_t parked_max = ours.parked_max == 0 ? PARKED_DEFAULT : ours.parked_max;
+    if (made == NULL || !weir_parking_init(&made->parking, parked_max)) {
         free(made);
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     }
+    weir_in_place_init(made, parked_max);
     made->magic = WEIR_CHAIN_MAGIC;
     made->log = ours.log;
     made->on_wake = ours.on_wake;
     made->wake_self = ours.wake_self;
     made->wake_fd = -1;
+    made->wait_mode = ours.waiting;
     *chain = made;
     return WEIR_OK;
 }
@@ -81,6 +86,7 @@ struct weir_chain *weir_chain_free(struct weir_chain *chain)
     while (atomic_load(&chain->wakers) > 0)
         sched_yield();
     weir_waiting_stop(chain);
+    weir_in_place_finish(chain);
     for (size_t i = 0; i < chain->link_count; i++)
         finish_link(chain, i);
     free(chain->links);
@@ -253,7 +259,9 @@ uint32_t weir_chain_parked(struct weir_chain *chain)
     pthread_mutex_lock(&chain->parking.lock);
     uint32_t count = chain->parking.count;
     pthread_mutex_unlock(&chain->parking.lock);
-    return count;
+    struct weir_in_place_numbers in_place;
+    weir_in_place_read_numbers(chain, &in_place);
+    return count + in_place.staying;
 }
 
 bool weir_chain_is_stopping(struct weir_chain *chain)
@@ -297,8 +305,10 @@ bool weir_chain_drain(struct weir_chain *chain, uint32_t timeout_ms)
         return true;
 
     /* With no time to wait, the grace still passes, over several calls. */
-    if (timeout_ms > 0 || weir_monotonic_us() >= grace_until_us)
+    if (timeout_ms > 0 || weir_monotonic_us() >= grace_until_us) {
+        weir_in_place_drain(chain);
         if (weir_parking_wake_all(&chain->parking) > 0)
             weir_chain_tell_loop(chain);
+    }
     return wait_idle(chain, until_us);
 }

@@ -6,6 +6,7 @@
 
 #include <weir/chain.h>
 
+#include "chain/in_place.h"
 #include "chain/parking.h"
 #include "chain/request.h"
 #include "chain/waiting.h"
@@ -30,6 +31,8 @@ struct weir_chain {
     int wake_fd; /* -1: nobody asked for one */
     struct weir_parking parking;
     struct weir_waiting waiting;
+    struct weir_in_place in_place;
+    enum weir_wait_mode wait_mode;
     atomic_uint_fast32_t under_way; /* but for those that came when it was stopping already */
     atomic_bool is_stopping;
     atomic_uint_fast32_t wakers; /* threads in weir_wake() */

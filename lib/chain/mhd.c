@@ -1,13 +1,16 @@
-/* Between libmicrohttpd and the chain; the only file that calls libmicrohttpd. */
+/* Between libmicrohttpd and the chain. */
 #include <weir/mhd.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "chain/chain_internal.h"
+#include "chain/mhd_refusal.h"
+#include "chain/mhd_worker.h"
 
 #define APP_FIRST (offsetof(struct weir_app, uri_log_cls) + sizeof(void *))
 
@@ -56,12 +59,6 @@ enum weir_code weir_chain_serve(struct weir_chain *chain, const struct weir_app 
     return WEIR_OK;
 }
 
-static unsigned daemon_flags(struct MHD_Daemon *daemon)
-{
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_FLAGS);
-    return info == NULL ? 0 : (unsigned)info->flags;
-}
-
 static bool can_suspend(unsigned flags)
 {
     return (flags & MHD_ALLOW_SUSPEND_RESUME) != 0 && (flags & MHD_USE_THREAD_PER_CONNECTION) == 0;
@@ -82,7 +79,7 @@ enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemo
     if (chain == NULL || daemon == NULL)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL, "There is no %s.",
                               chain == NULL ? "chain" : "daemon; MHD_start_daemon() failed");
-    unsigned flags = daemon_flags(daemon);
+    unsigned flags = weir_mhd_daemon_flags(daemon);
     if (!can_suspend(flags) && (flags & MHD_USE_THREAD_PER_CONNECTION) == 0)
         return weir_error_set(error, WEIR_E_DAEMON, NULL,
                               "The daemon was started without MHD_ALLOW_SUSPEND_RESUME, so a "
@@ -100,7 +97,13 @@ enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemo
                               "The daemon is polled by the program's own loop, which nothing "
                               "wakes: set on_wake in WEIR_CHAIN_OPTIONS, or poll "
                               "weir_chain_wake_fd().");
-    return WEIR_OK;
+    const char *fault =
+        chain->wait_mode == WEIR_WAIT_IN_PLACE ? weir_mhd_in_place_fault(flags) : NULL;
+    return fault == NULL ? WEIR_OK
+                         : weir_error_set(error, WEIR_E_DAEMON, NULL,
+                                          "Requests cannot wait in place, as the chain's options "
+                                          "want it. %s",
+                                          fault);
 }
 
 /* MHD_quiesce_daemon() takes the listening socket out of the set of an epoll daemon, and so does the
@@ -116,7 +119,7 @@ bool weir_stop_daemon(struct weir_chain *chain, struct MHD_Daemon *daemon, uint3
 {
     /* Otherwise new connections are taken until the end, and their requests turned away. */
     MHD_socket listener = MHD_INVALID_SOCKET;
-    if (can_quiesce(daemon_flags(daemon)))
+    if (can_quiesce(weir_mhd_daemon_flags(daemon)))
         listener = MHD_quiesce_daemon(daemon);
     bool answered = weir_chain_drain(chain, drain_ms);
     MHD_stop_daemon(daemon);
@@ -131,7 +134,7 @@ static void suspend(struct weir_request *request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_DAEMON);
-    if (info != NULL && can_suspend(daemon_flags(info->daemon))) {
+    if (info != NULL && can_suspend(weir_mhd_daemon_flags(info->daemon))) {
         MHD_suspend_connection(connection_of(request));
         return;
     }
@@ -142,10 +145,15 @@ static void suspend(struct weir_request *request)
 
 static void resume(struct weir_request *request)
 {
-    if (!request->blocks)
+    /* Once resumed the request may be gone; its worker is not. */
+    struct weir_worker *worker = request->worker;
+    if (!request->blocks) {
         MHD_resume_connection(connection_of(request));
-    else if (request->woken != NULL)
+        if (worker != NULL && worker->has_loop)
+            weir_in_place_wake_loop(worker);
+    } else if (request->woken != NULL) {
         pthread_cond_signal(request->woken);
+    }
 }
 
 static int socket_of(const struct weir_request *request)
@@ -155,7 +163,7 @@ static int socket_of(const struct weir_request *request)
     return info == NULL ? -1 : info->connect_fd;
 }
 
-static const struct weir_server server = { suspend, resume, socket_of };
+static const struct weir_host server = { suspend, resume, socket_of };
 
 /* taking a request in */
 
@@ -258,12 +266,16 @@ static enum MHD_Result send_reply(struct weir_request *request)
 {
     weir_run_reply_hooks(request, &request->reply);
     request->stage = WEIR_STAGE_SENT;
-    struct MHD_Response *response = make_response(&request->reply);
+    struct MHD_Response *shared = NULL;
+    if (request->is_refused)
+        shared = weir_refusal_response(&request->reply);
+    struct MHD_Response *response = shared != NULL ? shared : make_response(&request->reply);
     if (response == NULL)
         return MHD_NO;
     enum MHD_Result queued =
         MHD_queue_response(connection_of(request), request->reply.status, response);
-    MHD_destroy_response(response);
+    if (response != shared)
+        MHD_destroy_response(response);
     return queued;
 }
 
@@ -294,6 +306,9 @@ static void finish_app_reply(struct weir_request *request)
                                 .add = add_to_response,
                                 .header = find_in_response };
     request->app_response = NULL;
+    /* As libmicrohttpd does where an application queues a response in its first call. */
+    if (request->owes_first_call && request->stage == WEIR_STAGE_APP && reply.response != NULL)
+        MHD_add_response_header(reply.response, "Connection", "close");
     weir_run_reply_hooks(request, &reply);
     request->stage = WEIR_STAGE_SENT;
 }
@@ -405,11 +420,19 @@ static enum MHD_Result hand_on(struct weir_request *request, const struct call *
     return MHD_YES;
 }
 
+/* The request has stayed in place over libmicrohttpd's first call, so this one stands for both. */
 static enum MHD_Result serve_app(struct weir_request *request, const struct call *call)
 {
     bool is_queued;
-    return weir_body_is_handed_on(request) ? hand_on(request, call)
-                                           : call_app(request, call, &is_queued);
+    if (weir_body_is_handed_on(request))
+        return hand_on(request, call);
+    if (request->owes_first_call) {
+        enum MHD_Result result = call_app(request, call, &is_queued);
+        request->owes_first_call = false;
+        if (result != MHD_YES || is_queued || is_suspended(request))
+            return result;
+    }
+    return call_app(request, call, &is_queued);
 }
 
 static bool refuses_body(const struct weir_request *request)
@@ -445,21 +468,25 @@ static void mend_round(const struct weir_request *request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection_of(request), MHD_CONNECTION_INFO_DAEMON);
-    unsigned flags = info == NULL ? 0 : daemon_flags(info->daemon);
+    unsigned flags = info == NULL ? 0 : weir_mhd_daemon_flags(info->daemon);
     if ((flags & MHD_USE_INTERNAL_POLLING_THREAD) == 0 && forgets_resumed(flags))
         weir_chain_tell_loop(request->chain);
 }
 
 static enum MHD_Result serve_chain(struct weir_request *request, const struct call *call)
 {
+    /* The first call is repeated only after a suspension, but without a body the last one follows. */
+    request->can_stay =
+        request->in_first_call ? !request->facts.has_body : *call->upload_data_size == 0;
     enum weir_run run = weir_run(request);
-    while (run == WEIR_RUN_WAIT && request->blocks) {
+    while (run == WEIR_RUN_WAIT && request->blocks && request->lane == NULL) {
         weir_parking_block(&request->chain->parking, request);
         run = weir_run(request);
     }
 
     switch (run) {
     case WEIR_RUN_WAIT:
+        weir_in_place_rests(request);
         mend_round(request);
         return MHD_YES;
     case WEIR_RUN_GONE:
@@ -565,6 +592,8 @@ static struct weir_request *begin(struct weir_chain *chain, struct MHD_Connectio
                                    + WEIR_SCRATCH_BYTES);
     if (request == NULL || !take_in(request, connection, url, method, line_count))
         return NULL;
+    if (atomic_load_explicit(&chain->in_place.is_wanted, memory_order_relaxed))
+        request->worker = weir_mhd_worker(chain, connection);
     return request;
 }
 
@@ -582,10 +611,12 @@ enum MHD_Result weir_access_handler(void *cls, struct MHD_Connection *connection
     if (request == NULL)
         return MHD_NO;
 
+    if (request->times_body && *upload_data_size > 0)
+        request->work_us = weir_monotonic_us();
     const struct call call = { url, version, upload_data, upload_data_size };
     struct weir_request *outer = current;
     current = request;
-    enum MHD_Result result = serve(request, &call);
+    enum MHD_Result result = weir_in_place_holds(request) ? MHD_YES : serve(request, &call);
     current = outer;
     return result;
 }

@@ -4,8 +4,8 @@
 #include "chain/request.h"
 #include "reply/problem.h"
 
-bool weir_reply_bytes(struct weir_request *request, unsigned status, const char *content_type,
-                      const void *bytes, size_t length)
+static bool set_body(struct weir_request *request, unsigned status, const void *bytes,
+                     size_t length)
 {
     struct weir_reply *reply = &request->reply;
     const char *body = weir_request_copy(request, (struct weir_text){ bytes, length });
@@ -16,7 +16,21 @@ bool weir_reply_bytes(struct weir_request *request, unsigned status, const char 
     reply->line_count = 0;
     reply->body = body;
     reply->body_length = length;
-    return content_type == NULL || weir_reply_line(request, "Content-Type", content_type);
+    return true;
+}
+
+bool weir_reply_bytes(struct weir_request *request, unsigned status, const char *content_type,
+                      const void *bytes, size_t length)
+{
+    return set_body(request, status, bytes, length)
+           && (content_type == NULL || weir_reply_line(request, "Content-Type", content_type));
+}
+
+bool weir_reply_bytes_made(struct weir_request *request, unsigned status, const char *content_type,
+                           const void *bytes, size_t length)
+{
+    return set_body(request, status, bytes, length)
+           && weir_reply_line_made(request, "Content-Type", content_type);
 }
 
 bool weir_reply_text(struct weir_request *request, unsigned status, const char *text)
@@ -82,17 +96,28 @@ static bool has_line_room(struct weir_request *request, struct weir_reply *reply
 static bool add_line(struct weir_request *request, struct weir_reply *reply, const char *name,
                      const char *value)
 {
-    if (!is_name(name) || !is_value(value) || !has_line_room(request, reply))
+    if (!has_line_room(request, reply))
         return false;
-    struct weir_reply_line line = { weir_request_copy(request, weir_text_from(name)),
-                                    weir_request_copy(request, weir_text_from(value)) };
+    struct weir_reply_line line = { name, weir_request_copy(request, weir_text_from(value)) };
     if (line.name == NULL || line.value == NULL)
         return false;
     reply->lines[reply->line_count++] = line;
     return true;
 }
 
+static bool check_line(struct weir_request *request, struct weir_reply *reply, const char *name,
+                       const char *value)
+{
+    return is_name(name) && is_value(value)
+           && add_line(request, reply, weir_request_copy(request, weir_text_from(name)), value);
+}
+
 bool weir_reply_line(struct weir_request *request, const char *name, const char *value)
+{
+    return check_line(request, &request->reply, name, value);
+}
+
+bool weir_reply_line_made(struct weir_request *request, const char *name, const char *value)
 {
     return add_line(request, &request->reply, name, value);
 }
@@ -112,12 +137,24 @@ const char *weir_reply_header(const struct weir_reply *reply, const char *name)
     return NULL;
 }
 
+/* A reply that the chain built is part of its request. */
+static struct weir_request *request_of(struct weir_reply *reply)
+{
+    char *start = (char *)reply - offsetof(struct weir_request, reply);
+    return (struct weir_request *)(void *)start;
+}
+
 bool weir_reply_add(struct weir_reply *reply, const char *name, const char *value)
 {
     if (reply->add != NULL)
         return reply->response != NULL && is_name(name) && is_value(value)
                && reply->add(reply->response, name, value);
-    /* A reply that the chain built is part of its request. */
-    char *start = (char *)reply - offsetof(struct weir_request, reply);
-    return add_line((struct weir_request *)(void *)start, reply, name, value);
+    return check_line(request_of(reply), reply, name, value);
+}
+
+bool weir_reply_add_made(struct weir_reply *reply, const char *name, const char *value)
+{
+    if (reply->add != NULL)
+        return reply->response != NULL && reply->add(reply->response, name, value);
+    return add_line(request_of(reply), reply, name, value);
 }

@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/clock.h"
+#include "chain/blocks.h"
 #include "chain/chain_internal.h"
 #include "request/path.h"
 
@@ -16,7 +17,8 @@ struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_byte
 {
     size_t head_bytes = weir_aligned(sizeof(struct weir_request));
     size_t extra_bytes = weir_aligned(chain->link_count) + chain->slot_bytes;
-    struct weir_request *request = malloc(head_bytes + extra_bytes + room_bytes);
+    size_t block_bytes = head_bytes + extra_bytes + room_bytes;
+    struct weir_request *request = weir_block_take(&block_bytes);
     if (request == NULL)
         return NULL;
 
@@ -24,7 +26,8 @@ struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_byte
     memset(request, 0, head_bytes + extra_bytes);
     request->entered = (unsigned char *)request + head_bytes;
     request->room = (char *)request->entered + extra_bytes;
-    request->room_bytes = room_bytes;
+    request->room_bytes = block_bytes - head_bytes - extra_bytes;
+    request->block_bytes = block_bytes;
 
     request->magic = WEIR_REQUEST_MAGIC;
     request->chain = chain;
@@ -47,7 +50,7 @@ static void free_pieces(struct weir_request *request)
     while (request->pieces != NULL) {
         struct weir_piece *piece = request->pieces;
         request->pieces = piece->next;
-        free(piece);
+        weir_block_give(piece, piece->bytes);
     }
 }
 
@@ -69,29 +72,32 @@ void weir_request_end(struct weir_request *request)
         if (request->entered[i] && middleware->on_end != NULL)
             middleware->on_end(middleware->self, request);
     }
+    weir_in_place_ends(request);
     release_notes(request);
     free_pieces(request);
     weir_body_finish(request->body);
     bool is_late = request->is_late;
     request->magic = 0;
-    free(request);
+    weir_block_give(request, request->block_bytes);
     if (!is_late)
         count_as_ended(chain);
 }
 
 /* memory */
 
-/* Small allocations share pieces of this many bytes, head included; malloc() is quick up to it. */
+/* Small allocations share pieces of this many bytes, head included. */
 #define PIECE_BYTES ((size_t)1024)
 
-static char *add_piece(struct weir_request *request, size_t size)
+/* `size` becomes what it has. */
+static char *add_piece(struct weir_request *request, size_t *size)
 {
-    size_t head = weir_aligned(sizeof(struct weir_piece));
-    struct weir_piece *piece = size > SIZE_MAX - head ? NULL : malloc(head + size);
+    size_t head = weir_aligned(sizeof(struct weir_piece)), bytes = head + *size;
+    struct weir_piece *piece = bytes < *size ? NULL : weir_block_take(&bytes);
     if (piece == NULL)
         return NULL;
-    piece->next = request->pieces;
+    *piece = (struct weir_piece){ .next = request->pieces, .bytes = bytes };
     request->pieces = piece;
+    *size = bytes - head;
     return (char *)piece + head;
 }
 
@@ -107,10 +113,10 @@ static char *take_room(struct weir_request *request, size_t size)
 /* For what does not fit: a piece of its own if it is large, so that the room is not lost. */
 static char *take_elsewhere(struct weir_request *request, size_t size)
 {
-    const size_t room_bytes = PIECE_BYTES - weir_aligned(sizeof(struct weir_piece));
+    size_t room_bytes = PIECE_BYTES - weir_aligned(sizeof(struct weir_piece));
     if (size > room_bytes / 2)
-        return add_piece(request, size);
-    char *room = add_piece(request, room_bytes);
+        return add_piece(request, &size);
+    char *room = add_piece(request, &room_bytes);
     if (room == NULL)
         return NULL;
     request->room = room;

@@ -8,12 +8,13 @@
 #include <weir/identity.h>
 
 #include "chain/body.h"
+#include "chain/in_place.h"
 #include "identity/identity.h"
 #include "policy/pattern.h"
 #include "request/facts.h"
 
 /* What the server under the chain can do with a request; chain/mhd.c has libmicrohttpd's. */
-struct weir_server {
+struct weir_host {
     /* Holds the request back until resume; called with the parking lock held. */
     void (*suspend)(struct weir_request *request);
     void (*resume)(struct weir_request *request); /* likewise */
@@ -64,18 +65,19 @@ struct weir_note {
 /* A piece of memory beyond the first block. */
 struct weir_piece {
     struct weir_piece *next;
+    size_t bytes; /* of all of it */
 };
 
 /* What a request is given beyond its header lines: room for its path, the check of a limit and a
  * few notes, so that most requests are one block. */
-#define WEIR_SCRATCH_BYTES 448
+#define WEIR_SCRATCH_BYTES 352
 
 /* Thousands of these may wait at once, so what few requests need is not in here. */
 struct weir_request {
     unsigned magic; /* WEIR_REQUEST_MAGIC: it comes back through a foreign void pointer */
     enum weir_stage stage;
     struct weir_chain *chain;
-    const struct weir_server *server;
+    const struct weir_host *server;
     void *connection;
 
     bool in_first_call;     /* the server has not been told to go on to the body or the end */
@@ -91,6 +93,7 @@ struct weir_request {
     bool is_refused;      /* a limiter has built the reply                                        */
     bool is_limited;      /* a limiter would have refused it, and leaves that to the application  */
     unsigned char result; /* enum weir_result: what weir_outcome() said; 0: nothing */
+    bool times_body;      /* a limiter wants to know when its body was in      */
     pthread_cond_t *woken; /* on the stack of the thread that waits, while it does; likewise */
 
     size_t index; /* of the link that runs now, or runs next */
@@ -106,6 +109,7 @@ struct weir_request {
     unsigned app_status;
     struct weir_body *body; /* from when it is asked for; NULL: nobody did, or there is none */
     size_t swallowed;       /* bytes of a body that nobody wants                             */
+    uint64_t work_us;       /* monotonic: a limiter let it through, or its body came; or 0 */
 
     void *app_con_cls;
     void *app_response; /* queued by the application in this call */
@@ -114,6 +118,20 @@ struct weir_request {
     struct weir_piece *pieces;
     char *room; /* where the next allocation goes: behind the slots, then in the newest piece */
     size_t room_bytes;
+    size_t block_bytes; /* of the first block, which begins with this */
+
+    /* see chain/in_place.h */
+    struct weir_worker *worker; /* that serves it; NULL: nobody stays in place here, or not yet  */
+    struct weir_worker_lane
+        *lane; /* while it stays                                                */
+    struct weir_check
+        *stay_check;  /* while it stays, and after that if the server stops            */
+    uint64_t turn;    /* of the worker, when it was called last                        */
+    bool is_moving;   /* counted among those of the worker                             */
+    bool is_answered; /* the check is done                                             */
+    bool can_stay;    /* the server would repeat this call                             */
+    bool
+        owes_first_call; /* it has stayed over the first call, which the application has not seen  */
 
     unsigned char *entered; /* for each link of the chain; then the links' slots */
 };
@@ -135,6 +153,13 @@ void weir_request_fail_memory(struct weir_request *request);
 
 /* A NUL-terminated copy that lives as long as the request; NULL: memory ran out. */
 const char *weir_request_copy(struct weir_request *request, struct weir_text text);
+
+/* As weir_reply_bytes(), weir_reply_line() and weir_reply_add(), for types, names and values that are
+ * known to be well-formed. The name is a literal, the others are copied. */
+bool weir_reply_bytes_made(struct weir_request *request, unsigned status, const char *content_type,
+                           const void *bytes, size_t length);
+bool weir_reply_line_made(struct weir_request *request, const char *name, const char *value);
+bool weir_reply_add_made(struct weir_reply *reply, const char *name, const char *value);
 
 /* Fills facts.path from facts.target. */
 bool weir_request_normalise(struct weir_request *request);

@@ -75,10 +75,9 @@ const char *weir_status_phrase(unsigned status)
     return "";
 }
 
-static const char *title_of(const struct weir_problem *problem)
+/* One of those above, which need no escape. */
+static const char *known_title(const struct weir_problem *problem)
 {
-    if (problem->title != NULL)
-        return problem->title;
     if (types[problem->type].title != NULL)
         return types[problem->type].title;
     return weir_status_phrase(problem->status);
@@ -89,6 +88,24 @@ static void put_json_string(struct weir_buffer *json, const char *string)
     weir_buffer_put_char(json, '"');
     weir_buffer_put_json(json, weir_text_from(string));
     weir_buffer_put_char(json, '"');
+}
+
+static void put_known_title(struct weir_buffer *json, const struct weir_problem *problem)
+{
+    const char *title = known_title(problem);
+    if (title[0] == '\0')
+        return;
+    weir_buffer_put_string(json, ",\"title\":\"");
+    weir_buffer_put_string(json, title);
+    weir_buffer_put_char(json, '"');
+}
+
+static void put_own_title(struct weir_buffer *json, const char *title)
+{
+    if (title[0] == '\0')
+        return;
+    weir_buffer_put_string(json, ",\"title\":");
+    put_json_string(json, title);
 }
 
 static void put_violated(struct weir_buffer *json, const char *const *violated, size_t count)
@@ -104,13 +121,13 @@ static void put_violated(struct weir_buffer *json, const char *const *violated, 
 
 void weir_problem_write(const struct weir_problem *problem, struct weir_buffer *json)
 {
-    weir_buffer_put_string(json, "{\"type\":");
-    put_json_string(json, types[problem->type].uri);
-    const char *title = title_of(problem);
-    if (title[0] != '\0') {
-        weir_buffer_put_string(json, ",\"title\":");
-        put_json_string(json, title);
-    }
+    weir_buffer_put_string(json, "{\"type\":\"");
+    weir_buffer_put_string(json, types[problem->type].uri);
+    weir_buffer_put_char(json, '"');
+    if (problem->title != NULL)
+        put_own_title(json, problem->title);
+    else
+        put_known_title(json, problem);
     weir_buffer_put_string(json, ",\"status\":");
     weir_buffer_put_number(json, problem->status);
     if (problem->detail != NULL) {

@@ -124,6 +124,21 @@ static bool end_segment(struct weir_buffer *path, size_t root)
     return true;
 }
 
+/* Whether nothing in a target has to be resolved or decoded, as in nearly all of them: each segment has
+ * a first character that is neither a slash nor a dot. */
+static bool is_normal(struct weir_text target)
+{
+    if (target.length < 2 || target.at[0] != '/')
+        return false;
+    char before = '\0', c = '\0';
+    for (size_t i = 0; i < target.length; before = c, i++) {
+        c = target.at[i];
+        if (c == '%' || c == '?' || c == '\0' || (before == '/' && (c == '/' || c == '.')))
+            return false;
+    }
+    return c != '/';
+}
+
 /* A slash that was encoded separates segments like any other: whoever decodes the target, and
  * libmicrohttpd does, sees no difference. */
 bool weir_path_normalise(struct weir_text target, enum weir_path_form form,
@@ -131,6 +146,10 @@ bool weir_path_normalise(struct weir_text target, enum weir_path_form form,
 {
     size_t root = path->length;
     char byte;
+    if (is_normal(target)) {
+        weir_buffer_put(path, target);
+        return !path->full;
+    }
     if (!take_path(&target, form))
         return false;
 

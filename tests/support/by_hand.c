@@ -36,7 +36,7 @@ static int socket_of(const struct weir_request *request)
     return by_hand_socket;
 }
 
-static const struct weir_server notebook = { note_suspend, note_resume, socket_of };
+static const struct weir_host notebook = { note_suspend, note_resume, socket_of };
 
 void by_hand_reset(void)
 {

@@ -38,6 +38,13 @@ struct weir_middleware {
 #define WEIR_MIDDLEWARE(...)                                                                       \
     (&(const struct weir_middleware){ .size = sizeof(struct weir_middleware), __VA_ARGS__ })
 
+/* Where a request waits for the answer of a remote store; docs/threads.md says what each costs. */
+enum weir_wait_mode {
+    WEIR_WAIT_AUTO,         /* in place where that can be, else as below              */
+    WEIR_WAIT_STORE_THREAD, /* suspended, while a thread of the store's asks          */
+    WEIR_WAIT_IN_PLACE      /* as AUTO; weir_chain_check() refuses a daemon where it cannot be */
+};
+
 struct weir_chain_options {
     size_t size;         /* set by WEIR_CHAIN_OPTIONS                                         */
     uint32_t parked_max; /* requests that wait at once; 0: 10000                              */
@@ -47,6 +54,7 @@ struct weir_chain_options {
      * application's own loop, which then calls MHD_run(). NULL: see weir_chain_wake_fd(). */
     void (*on_wake)(void *wake_self);
     void *wake_self;
+    enum weir_wait_mode waiting;
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
@@ -117,7 +125,7 @@ WEIR_API const struct weir_error *weir_request_error(const struct weir_request *
  * thread but libmicrohttpd's. */
 WEIR_API bool weir_chain_drain(struct weir_chain *chain, uint32_t timeout_ms);
 
-/* Requests that are parked now. Any thread. */
+/* Requests that wait now, for an answer or for a moment. Any thread. */
 WEIR_API uint32_t weir_chain_parked(struct weir_chain *chain);
 
 /* A descriptor that becomes readable after a wake, for a program that runs libmicrohttpd in its

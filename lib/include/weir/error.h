@@ -59,7 +59,17 @@
     X(WEIR_W_WEAK_SECRET, "weak-secret", "The secret is short enough to be found by trying.")      \
     X(WEIR_W_SHARE_ROUNDED_UP, "share-rounded-up",                                                 \
       "A limit is too small to be divided among the instances.")                                   \
-    X(WEIR_W_REDIS_CLUSTER, "redis-cluster", "Redis is a node of a cluster; the URL is not.")
+    X(WEIR_W_REDIS_CLUSTER, "redis-cluster", "Redis is a node of a cluster; the URL is not.")      \
+    X(WEIR_W_LEASED_IN_PART, "leased-in-part",                                                     \
+      "A policy leases some of its limits and asks the store for the others.")                     \
+    X(WEIR_W_LEASE_BOUND, "lease-bound",                                                           \
+      "Leases may leave a good part of a limit unused for a moment.")                              \
+    X(WEIR_W_LEASE_WITHOUT_INSTANCES, "lease-without-instances",                                   \
+      "Nobody knows how much of a limit leases may leave unused.")                                 \
+    X(WEIR_W_LEASE_TOO_SHORT, "lease-too-short",                                                   \
+      "A block of units is earned back before it can be spent.")                                   \
+    X(WEIR_W_SLOTS_PER_PROCESS, "slots-per-process",                                               \
+      "Each process counts the requests under way of a key for itself.")
 
 #define WEIR_CODE_ENUM(code, name, meaning) code,
 enum weir_code { WEIR_CODES(WEIR_CODE_ENUM) WEIR_CODE_COUNT };

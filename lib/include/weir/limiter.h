@@ -20,7 +20,8 @@ enum weir_outcome {
     WEIR_FAILED_CLOSED,   /* the store failed: 503                                 */
     WEIR_UNREADABLE,      /* 400, 413, 415: limits count by fields of its body, and
                            * there is no reading it                                 */
-    WEIR_DENIED           /* 403: a list keeps this client out                      */
+    WEIR_DENIED,          /* 403: a list keeps this client out                      */
+    WEIR_BUSY             /* 429: it has too many requests under way; 503: all have  */
 };
 
 /* A decision, for logs. All texts are borrowed for the call; those that do not apply are NULL. */
@@ -199,7 +200,8 @@ WEIR_API enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
 /* Forgets what the subject has spent, its penalties, and that it is blocked, in the store and in this
  * process's fallback. Only limits by what the subject itself names (address, API key, user, tenant,
  * values): one by "global" or "route", or by the tenant of a key, belongs to others too, and has to be
- * named in `limit`. Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit is its own. */
+ * named in `limit`. Other processes may go on refusing for as long as the policy's "denial_cache" says.
+ * Blocks. Errors as weir_limiter_peek(), and WEIR_E_VALUE: no limit is its own. */
 WEIR_API enum weir_code weir_limiter_reset(struct weir_limiter *limiter,
                                            const struct weir_subject *subject,
                                            struct weir_error *error);

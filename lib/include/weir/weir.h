@@ -11,10 +11,11 @@
 #include <weir/identity.h>
 #include <weir/chain.h>
 #include <weir/policy.h>
-#include <weir/backoff.h>
 #include <weir/calendar.h>
 #include <weir/store.h>
 #include <weir/limiter.h>
+#include <weir/backoff.h>
 #include <weir/mhd.h>
+#include <weir/serve.h>
 
 #endif

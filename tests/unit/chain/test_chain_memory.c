@@ -6,6 +6,7 @@
 #include <weir/weir.h>
 
 #include "by_hand.h"
+#include "chain/blocks.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -83,6 +84,7 @@ static struct weir_chain *new_chain(enum weir_step (*handler)(void *self,
 
 static unsigned run_watched(struct weir_request *request, size_t first, bool and_all_after)
 {
+    weir_blocks_drop();
     allocations = 0;
     failing = first;
     fails_on = and_all_after;
@@ -120,6 +122,7 @@ static void knows_what_failed_even_without_memory_to_say_it(void **state)
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         struct weir_chain *chain = new_chain(fail_with_a_reason, &codes[i]);
         struct weir_request *request = by_hand_request(chain, "GET", "/");
+        request->room_bytes = 0;
         run_watched(request, 1, true);
         assert_true(allocations > 0);
         assert_int_equal(weir_request_error(request)->code, said[i]);
