@@ -74,11 +74,12 @@ static bool matters_more(const struct shown *one, const struct shown *other)
     return one->limit->window_us > other->limit->window_us;
 }
 
+/* Of those that are about a window; NULL: none is. */
 static const struct shown *most_telling(const struct shown *shown, size_t count)
 {
-    const struct shown *most = &shown[0];
-    for (size_t i = 1; i < count; i++)
-        if (matters_more(&shown[i], most))
+    const struct shown *most = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (shown[i].limit->unit == NULL && (most == NULL || matters_more(&shown[i], most)))
             most = &shown[i];
     return most;
 }
@@ -110,10 +111,14 @@ static void put_integer(struct writer *writer, const char *before, uint64_t numb
         writer->unfit = true;
 }
 
-static void put_member(struct writer *writer, size_t index, const char *name)
+static void put_comma(struct writer *writer, size_t index)
 {
     if (index > 0)
         weir_buffer_put_string(writer->memory, ", ");
+}
+
+static void put_name(struct writer *writer, const char *name)
+{
     if (!weir_field_put_string(writer->memory, weir_text_from(name)))
         writer->unfit = true;
 }
@@ -125,23 +130,69 @@ static void integer_line(struct writer *writer, const char *name, uint64_t numbe
     end_line(writer);
 }
 
-static void write_draft_11(struct writer *writer, const struct shown *shown, size_t count)
+static void put_unit(struct writer *writer, const char *unit)
+{
+    weir_buffer_put_string(writer->memory, ";qu=");
+    if (!weir_field_put_string(writer->memory, weir_text_from(unit)))
+        writer->unfit = true;
+}
+
+static void put_policy_item(struct writer *writer, const struct shown *shown)
+{
+    put_name(writer, shown->limit->name);
+    put_integer(writer, ";q=", shown->quota);
+    if (shown->limit->unit == NULL)
+        put_integer(writer, ";w=", shown->window_s);
+    else
+        put_unit(writer, shown->limit->unit);
+}
+
+static void put_item_head(struct writer *writer, const struct shown *shown)
+{
+    put_name(writer, shown->limit->name);
+    weir_buffer_put_string(writer->memory, ";r=");
+}
+
+static void write_draft_11_policy(struct writer *writer, const struct shown *shown, size_t count)
 {
     begin_line(writer, "RateLimit-Policy");
     for (size_t i = 0; i < count; i++) {
-        put_member(writer, i, shown[i].limit->name);
-        put_integer(writer, ";q=", shown[i].quota);
-        put_integer(writer, ";w=", shown[i].window_s);
+        put_comma(writer, i);
+        if (shown[i].limit->policy_item.at != NULL)
+            weir_buffer_put(writer->memory, shown[i].limit->policy_item);
+        else
+            put_policy_item(writer, &shown[i]);
     }
     end_line(writer);
+}
 
+static void write_draft_11(struct writer *writer, const struct shown *shown, size_t count)
+{
+    size_t index = 0;
     begin_line(writer, "RateLimit");
     for (size_t i = 0; i < count; i++) {
-        put_member(writer, i, shown[i].limit->name);
-        put_integer(writer, ";r=", shown[i].remaining);
-        put_integer(writer, ";t=", shown[i].after_s);
+        if (shown[i].limit->unit != NULL)
+            continue;
+        put_comma(writer, index++);
+        if (shown[i].limit->item_head.at != NULL)
+            weir_buffer_put(writer->memory, shown[i].limit->item_head);
+        else
+            put_item_head(writer, &shown[i]);
+        weir_buffer_put_number(writer->memory, shown[i].remaining);
+        weir_buffer_put_string(writer->memory, ";t=");
+        weir_buffer_put_number(writer->memory, shown[i].after_s);
     }
     end_line(writer);
+}
+
+bool weir_ratelimit_prepare(const struct weir_quota_field *limit, struct weir_buffer *policy_item,
+                            struct weir_buffer *item_head)
+{
+    const struct shown shown = show(limit, false);
+    struct writer policy = { .memory = policy_item }, head = { .memory = item_head };
+    put_policy_item(&policy, &shown);
+    put_item_head(&head, &shown);
+    return !policy.unfit && !head.unfit && !policy_item->full && !item_head->full;
 }
 
 /* The same in drafts 04 to 07. */
@@ -185,6 +236,10 @@ static void write_forms(struct writer *writer, unsigned forms, const struct show
 {
     const struct shown *one = most_telling(shown, count);
     if ((forms & WEIR_HEADERS_DRAFT_11) != 0)
+        write_draft_11_policy(writer, shown, count);
+    if (one == NULL)
+        return;
+    if ((forms & WEIR_HEADERS_DRAFT_11) != 0)
         write_draft_11(writer, shown, count);
     else if ((forms & (WEIR_HEADERS_DRAFT_7 | WEIR_HEADERS_DRAFT_6)) != 0)
         write_older_policy(writer, one);
@@ -201,10 +256,10 @@ size_t weir_ratelimit_lines(unsigned forms, bool clamp, const struct weir_quota_
                             size_t count, uint64_t now_us, struct weir_buffer *memory,
                             struct weir_field_line lines[WEIR_FIELD_LINES_MAX])
 {
-    if (count == 0 || count > WEIR_CHECK_LIMITS)
+    if (count == 0 || count > WEIR_FIELDS_SHOWN_MAX)
         return 0;
 
-    struct shown shown[WEIR_CHECK_LIMITS];
+    struct shown shown[WEIR_FIELDS_SHOWN_MAX];
     for (size_t i = 0; i < count; i++)
         shown[i] = show(&limits[i], clamp);
 

@@ -8,24 +8,42 @@ bool weir_field_put_integer(struct weir_buffer *field, uint64_t number)
     return true;
 }
 
-static bool is_printable(struct weir_text text)
+static bool is_escaped(char c)
 {
-    for (size_t i = 0; i < text.length; i++)
-        if (text.at[i] < 0x20 || text.at[i] > 0x7E)
-            return false;
-    return true;
+    return c == '"' || c == '\\';
+}
+
+/* False: a byte has no place in a String. `is_plain`: none needs an escape. */
+static bool look_through(struct weir_text text, bool *is_plain)
+{
+    bool is_printable = true;
+    *is_plain = true;
+    for (size_t i = 0; i < text.length; i++) {
+        is_printable = is_printable && text.at[i] >= 0x20 && text.at[i] <= 0x7E;
+        *is_plain = *is_plain && !is_escaped(text.at[i]);
+    }
+    return is_printable;
+}
+
+static void put_escaped(struct weir_buffer *field, struct weir_text text)
+{
+    for (size_t i = 0; i < text.length; i++) {
+        if (is_escaped(text.at[i]))
+            weir_buffer_put_char(field, '\\');
+        weir_buffer_put_char(field, text.at[i]);
+    }
 }
 
 bool weir_field_put_string(struct weir_buffer *field, struct weir_text text)
 {
-    if (!is_printable(text))
+    bool is_plain;
+    if (!look_through(text, &is_plain))
         return false;
     weir_buffer_put_char(field, '"');
-    for (size_t i = 0; i < text.length; i++) {
-        if (text.at[i] == '"' || text.at[i] == '\\')
-            weir_buffer_put_char(field, '\\');
-        weir_buffer_put_char(field, text.at[i]);
-    }
+    if (is_plain)
+        weir_buffer_put(field, text);
+    else
+        put_escaped(field, text);
     weir_buffer_put_char(field, '"');
     return true;
 }

@@ -17,124 +17,173 @@ static void put_slot(struct weir_buffer *key, const struct weir_policy *policy,
     weir_buffer_put_string(key, ruleset->name);
 }
 
-/* What makes the sum another one: a counter of another window counts other units, and two plans at
- * once, or two versions of a file, would each undo what the other has written. */
-static void put_kind(struct weir_buffer *key, const struct weir_limit_rule *limit,
-                     const struct weir_limit_numbers *numbers)
+/* What limits of one policy with the same `by` have in common, written for the first of them. */
+struct common {
+    const struct weir_limit_rule *first; /* NULL: nothing is written yet                     */
+    bool has_subject;
+    struct weir_buffer subject;
+    char memory[WEIR_SUBJECT_MAX + 1];
+    size_t key_at, key_length; /* among the keys; 0: not written yet, or none is grouped */
+};
+
+/* Finds the subject of a limit; false: it has none. */
+static bool find_subject(struct common *common, const struct weir_limit_rule *limit,
+                         const struct weir_asker *asker)
 {
-    weir_buffer_put_string(key, weir_algorithm_tag(limit->algorithm));
-    if (limit->algorithm == WEIR_FIXED_WINDOW || limit->algorithm == WEIR_SLIDING_COUNTER) {
-        weir_buffer_put_char(key, '-');
-        weir_buffer_put_number(key, numbers->rate.window_us / 1000);
-        weir_buffer_put_string(key, "ms");
-    }
-    if (numbers->plan != NULL) {
-        weir_buffer_put_char(key, '@');
-        weir_buffer_put_string(key, numbers->plan);
-    }
+    if (common->first != NULL && common->first == limit->same_subject)
+        return common->has_subject;
+    common->first = limit->same_subject != NULL ? limit->same_subject : limit;
+    common->subject = weir_buffer_init(common->memory, sizeof common->memory);
+    common->key_length = 0;
+    common->has_subject = weir_subject_write(&limit->by, asker, &common->subject);
+    return common->has_subject;
 }
 
-/* A penalty's name is that of its limit, and what no subject begins with. */
-static void put_limit(struct weir_buffer *key, const struct weir_limit_rule *limit,
-                      const struct weir_limit_numbers *numbers, const struct weir_spend *spend)
-{
-    weir_buffer_put_char(key, ':');
-    weir_buffer_put_string(key, limit->name);
-    weir_buffer_put_char(key, ':');
-    put_kind(key, limit, numbers);
-    if (spend->algorithm == WEIR_PENALTY) {
-        weir_buffer_put_char(key, ':');
-        weir_buffer_put_string(key, weir_algorithm_tag(spend->algorithm));
-    }
-}
-
-/* Writes the key of a limit that shares its subject with others of its policy: what they have in
- * common stands first, so that a store can keep them together. Returns how long that is.
+/* Writes what the keys of limits that share their subject have in common. It stands first, so that a
+ * store can keep them together.
  *
- * What they have in common is the key of no limit by itself. Where the slot is the policy, two colons
- * stand in front of the subject, since no limit has an empty name, and one behind it, since the
- * subject may itself look as if a limit stood at its end. */
-static size_t put_grouped(struct weir_buffer *key, const struct weir_planned *planned,
-                          const struct weir_limit_numbers *numbers, struct weir_text subject,
-                          const struct weir_spend *spend)
+ * It is the key of no limit by itself. Where the slot is the policy, two colons stand in front of the
+ * subject, since no limit has an empty name, and one behind it, since the subject may itself look as if
+ * a limit stood at its end. */
+static void put_common(struct weir_buffer *keys, const struct weir_prepared *prepared,
+                       bool slot_is_identity, struct common *common)
 {
-    size_t common = key->length;
-    if (!planned->ruleset->slot_is_identity) {
-        weir_buffer_put_string(key, "::");
-        weir_buffer_put(key, subject);
-        common = key->length + 1;
+    if (common->key_length > 0) {
+        weir_buffer_put(keys, (struct weir_text){ keys->at + common->key_at, common->key_length });
+        return;
     }
-    put_limit(key, planned->limit, numbers, spend);
-    return common;
+    common->key_at = keys->length;
+    weir_buffer_put(keys, prepared->before);
+    if (!slot_is_identity)
+        weir_buffer_put_string(keys, "::");
+    weir_buffer_put(keys, weir_buffer_text(&common->subject));
+    weir_buffer_put(keys, prepared->after);
+    common->key_length = keys->length - common->key_at;
 }
 
 /* Writes the key of a limit that stands alone. */
-static void put_alone(struct weir_buffer *key, const struct weir_planned *planned,
-                      const struct weir_limit_numbers *numbers, struct weir_text subject,
-                      const struct weir_spend *spend)
+static void put_alone(struct weir_buffer *keys, const struct weir_prepared *prepared,
+                      bool slot_is_identity, struct weir_text subject, struct weir_text tail)
 {
-    put_limit(key, planned->limit, numbers, spend);
-    if (planned->ruleset->slot_is_identity)
+    weir_buffer_put(keys, prepared->before);
+    if (slot_is_identity)
+        weir_buffer_put(keys, subject);
+    weir_buffer_put(keys, prepared->after);
+    weir_buffer_put(keys, tail);
+    if (slot_is_identity)
         return;
-    weir_buffer_put_char(key, ':');
-    weir_buffer_put(key, subject);
+    weir_buffer_put_char(keys, ':');
+    weir_buffer_put(keys, subject);
 }
 
-/* Writes "prefix:{slot}:policy:limit:algorithm", and the subject where the slot is the policy; false:
- * it does not fit. */
-static bool put_key(struct weir_buffer *keys, const struct weir_policy *policy,
-                    const struct weir_planned *planned, const struct weir_limit_numbers *numbers,
-                    struct weir_text subject, struct weir_spend *spend)
+/* Adding the limits of one ruleset. */
+struct adding {
+    struct weir_plan_of_checks *plan;
+    const struct weir_ruleset *ruleset;
+    const struct weir_asker *asker;
+    uint64_t cost;
+    const struct weir_prepared *prepared;
+    bool is_lasting; /* that outlives the request */
+    struct common common;
+};
+
+/* Gives a spend its place and its key, "prefix:{slot}:policy" and the tail, and the subject where the
+ * slot is the policy. NULL: there is no room. */
+static struct weir_spend *add_spend(struct adding *adding, const struct weir_limit_rule *limit,
+                                    const struct weir_spend *made, struct weir_text tail)
 {
-    size_t before = keys->length;
-    spend->key = keys->at + before;
-    put_slot(keys, policy, planned->ruleset, subject);
-    if (planned->limit->is_grouped)
-        spend->group_length = put_grouped(keys, planned, numbers, subject, spend) - before;
-    else
-        put_alone(keys, planned, numbers, subject, spend);
-    spend->key_length = keys->length - before;
-    return !keys->full;
+    struct weir_plan_of_checks *plan = adding->plan;
+    struct weir_buffer *keys = &plan->keys;
+    bool slot_is_identity = adding->ruleset->slot_is_identity;
+    if (plan->count == WEIR_CHECK_LIMITS)
+        return NULL;
+
+    size_t start = keys->length;
+    struct weir_spend *spend = &plan->spends[plan->count];
+    *spend = *made;
+    spend->cost = adding->cost;
+    spend->key = keys->at + start;
+    if (limit->is_grouped) {
+        put_common(keys, adding->prepared, slot_is_identity, &adding->common);
+        spend->group_length = keys->length - start + !slot_is_identity;
+        weir_buffer_put(keys, tail);
+    } else {
+        put_alone(keys, adding->prepared, slot_is_identity,
+                  weir_buffer_text(&adding->common.subject), tail);
+    }
+    spend->key_length = keys->length - start;
+    if (keys->full)
+        return NULL;
+    plan->planned[plan->count++] =
+        (struct weir_planned){ .ruleset = adding->ruleset, .limit = limit };
+    return spend;
 }
 
-/* Gives a spend its key, and adds it. False: there is no room. */
-static bool add_spend(struct weir_plan_of_checks *plan, const struct weir_policy *policy,
-                      const struct weir_planned *planned, const struct weir_limit_numbers *numbers,
-                      struct weir_text subject, struct weir_spend spend)
+static bool add_limit(struct adding *adding, size_t index)
 {
-    if (plan->count == WEIR_CHECK_LIMITS
-        || !put_key(&plan->keys, policy, planned, numbers, subject, &spend))
+    const struct weir_limit_rule *limit = &adding->ruleset->limits[index];
+    const struct weir_prepared_limit *prepared = &adding->prepared->limits[index];
+    if (!prepared->limits || !find_subject(&adding->common, limit, adding->asker))
+        return true;
+    if (add_spend(adding, limit, &prepared->spend, prepared->tail) == NULL)
         return false;
-    plan->planned[plan->count] = *planned;
-    plan->spends[plan->count++] = spend;
+    adding->plan->planned[adding->plan->count - 1].prepared = adding->is_lasting ? prepared : NULL;
+    if (limit->penalty == NULL)
+        return true;
+    const struct weir_spend penalty = { .algorithm = WEIR_PENALTY, .penalty = limit->penalty };
+    return add_spend(adding, limit, &penalty, prepared->penalty_tail) != NULL;
+}
+
+/* Where nothing was prepared, it is done for this request. */
+static bool prepare_anew(struct adding *adding, struct weir_prepared *prepared, char *memory,
+                         size_t size)
+{
+    const struct weir_asker *asker = adding->asker;
+    struct weir_buffer texts = weir_buffer_init(memory, size);
+    adding->prepared = prepared;
+    return weir_prepare(prepared, asker->policy, adding->ruleset,
+                        weir_policy_plan(asker->policy, asker->identity->plan), &texts);
+}
+
+/* `wanted`: its index, or WEIR_CHECK_LIMITS for all that are for the asker. */
+static bool add_prepared(struct adding *adding, size_t wanted)
+{
+    const struct weir_ruleset *ruleset = adding->ruleset;
+    adding->common.first = NULL;
+    if (wanted < WEIR_CHECK_LIMITS)
+        return add_limit(adding, wanted);
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        if (weir_limit_is_for(&ruleset->limits[i], adding->asker) && !add_limit(adding, i))
+            return false;
     return true;
+}
+
+/* Apart, since it takes much of the stack. */
+__attribute__((noinline)) static bool add_anew(struct adding *adding, size_t wanted)
+{
+    struct weir_prepared prepared;
+    char memory[WEIR_PREPARED_BYTES];
+    return prepare_anew(adding, &prepared, memory, sizeof memory) && add_prepared(adding, wanted);
+}
+
+static bool add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
+                const struct weir_asker *asker, uint64_t cost, size_t wanted)
+{
+    struct adding adding;
+    adding.plan = plan;
+    adding.ruleset = ruleset;
+    adding.asker = asker;
+    adding.cost = cost;
+    adding.prepared = weir_prepared_find(asker->prepared, ruleset, asker->identity->plan);
+    adding.is_lasting = adding.prepared != NULL;
+    return adding.is_lasting ? add_prepared(&adding, wanted) : add_anew(&adding, wanted);
 }
 
 bool weir_plan_add_limit(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
                          const struct weir_limit_rule *limit, const struct weir_asker *asker,
                          uint64_t cost)
 {
-    char memory[WEIR_SUBJECT_MAX + 1];
-    struct weir_buffer subject = weir_buffer_init(memory, sizeof memory);
-    struct weir_limit_numbers numbers;
-    if (!weir_limit_rate(asker->policy, limit, asker->identity->plan, &numbers)
-        || !weir_subject_write(&limit->by, asker, &subject))
-        return true;
-    const struct weir_planned planned = { .ruleset = ruleset, .limit = limit };
-    const struct weir_spend spend = { .algorithm = limit->algorithm,
-                                      .from_first = limit->from_first,
-                                      .logs_refusals = limit->logs_refusals,
-                                      .rate = numbers.rate,
-                                      .calendar = numbers.calendar,
-                                      .max_wait_us = limit->max_wait_us,
-                                      .cost = cost };
-    const struct weir_spend penalty = { .algorithm = WEIR_PENALTY,
-                                        .cost = cost,
-                                        .penalty = limit->penalty };
-    struct weir_text text = weir_buffer_text(&subject);
-    return add_spend(plan, asker->policy, &planned, &numbers, text, spend)
-           && (limit->penalty == NULL
-               || add_spend(plan, asker->policy, &planned, &numbers, text, penalty));
+    return add(plan, ruleset, asker, cost, (size_t)(limit - ruleset->limits));
 }
 
 bool weir_limit_is_for(const struct weir_limit_rule *limit, const struct weir_asker *asker)
@@ -153,11 +202,7 @@ bool weir_limit_is_for(const struct weir_limit_rule *limit, const struct weir_as
 bool weir_plan_add(struct weir_plan_of_checks *plan, const struct weir_ruleset *ruleset,
                    const struct weir_asker *asker, uint64_t cost)
 {
-    for (size_t i = 0; i < ruleset->limit_count; i++)
-        if (weir_limit_is_for(&ruleset->limits[i], asker)
-            && !weir_plan_add_limit(plan, ruleset, &ruleset->limits[i], asker, cost))
-            return false;
-    return true;
+    return add(plan, ruleset, asker, cost, WEIR_CHECK_LIMITS);
 }
 
 /* No limit has an empty name, and no subject begins with a colon. */

@@ -2,6 +2,7 @@
 #ifndef WEIR_LIMIT_COMBINE_H
 #define WEIR_LIMIT_COMBINE_H
 
+#include "limit/prepared.h"
 #include "limit/subject.h"
 
 #define WEIR_PLAN_KEY_BYTES (WEIR_CHECK_LIMITS * 512)
@@ -11,6 +12,7 @@ struct weir_planned {
     const struct weir_ruleset *ruleset;
     const struct weir_limit_rule *limit;
     size_t penalty; /* where weir_plan_merge_penalties() has put its penalty; 0: none */
+    const struct weir_prepared_limit *prepared; /* of the policy; NULL: it does not hold here */
 };
 
 /* The limits that a check will decide; `keys` is the memory that their keys live in. */
@@ -20,6 +22,13 @@ struct weir_plan_of_checks {
     size_t count;
     struct weir_buffer keys;
 };
+
+/* An empty one, whose arrays are written as limits are added. */
+static inline void weir_plan_init(struct weir_plan_of_checks *plan, char *memory, size_t size)
+{
+    plan->count = 0;
+    plan->keys = weir_buffer_init(memory, size);
+}
 
 /* Adds the limits of a ruleset that apply to this asker: those that are for it, whose subject is there
  * and whose rate is not unlimited; each with its penalty behind it, which takes a place of its own.

@@ -29,13 +29,14 @@ static bool keep_plan(struct weir_limit_state *state, struct weir_request *reque
     size_t count = plan->count;
     if (count == 0)
         return true;
-    state->spends = weir_request_alloc(request, count * sizeof *state->spends);
-    state->planned = weir_request_alloc(request, count * sizeof *state->planned);
-    state->check.answers = weir_request_alloc(request, count * sizeof *state->check.answers);
-    char *keys = weir_request_alloc(request, plan->keys.length);
-    if (state->spends == NULL || state->planned == NULL || state->check.answers == NULL
-        || keys == NULL)
+    /* One behind the other, those that are aligned like pointers first. */
+    size_t each = sizeof *state->spends + sizeof *state->planned + sizeof *state->check.answers;
+    state->spends = weir_request_alloc(request, count * each + plan->keys.length);
+    if (state->spends == NULL)
         return false;
+    state->planned = (struct weir_planned *)(state->spends + count);
+    state->check.answers = (struct weir_answer *)(state->planned + count);
+    char *keys = (char *)(state->check.answers + count);
 
     memset(state->check.answers, 0, count * sizeof *state->check.answers);
     memcpy(keys, plan->keys.at, plan->keys.length);
@@ -58,7 +59,8 @@ static bool add_limits(struct weir_limiter *limiter, struct weir_limit_state *st
 {
     (void)limiter;
     char memory[WEIR_PLAN_KEY_BYTES];
-    struct weir_plan_of_checks plan = { .keys = weir_buffer_init(memory, sizeof memory) };
+    struct weir_plan_of_checks plan;
+    weir_plan_init(&plan, memory, sizeof memory);
     return weir_plan_add(&plan, state->ruleset, asker, state->cost)
            && keep_plan(state, request, &plan);
 }
@@ -96,7 +98,8 @@ static bool ask_about(struct weir_limiter *limiter, struct weir_limit_state *sta
                                 .identity = &request->identity,
                                 .facts = &request->facts,
                                 .match = &state->match,
-                                .device = weir_limiter_device(state) };
+                                .device = weir_limiter_device(state),
+                                .prepared = limiter->prepared };
     return state->ruleset->field_count > 0 ? use_fields(limiter, state, request, &asker, use)
                                            : use(limiter, state, request, &asker);
 }
@@ -128,6 +131,14 @@ static enum weir_step cannot_park(struct weir_limiter *limiter, struct weir_limi
     return conclude(limiter, state, request);
 }
 
+static void submit(const struct weir_limiter *limiter, struct weir_limit_state *state)
+{
+    if (state->is_leased)
+        weir_leases_submit(limiter->leases, &state->check);
+    else
+        limiter->store->type->submit(limiter->store->self, &state->check);
+}
+
 static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state *state,
                           struct weir_request *request)
 {
@@ -137,6 +148,10 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
     state->phase = WEIR_LIMIT_ASKED;
     state->ticket = (struct weir_ticket){ NULL, 0 };
 
+    if (weir_denials_replay(limiter->denials, &state->check, &state->denial))
+        return conclude(limiter, state, request);
+    if (weir_leases_decide(limiter->leases, &state->check))
+        return conclude(limiter, state, request);
     if (!weir_store_ready(store)) {
         fail_check(state, "not connected");
         return conclude(limiter, state, request);
@@ -146,13 +161,16 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
         state->check.result = WEIR_STORE_TIMEOUT;
         return conclude(limiter, state, request);
     }
+    state->is_leased = weir_leases_take(limiter->leases, &state->check);
+    if (!state->is_leased && weir_in_place_ask(request, store, &state->check))
+        return WEIR_WAIT;
     if (!store->type->answers_inline) {
         state->ticket = weir_park(request);
         if (state->ticket.number == 0)
             return cannot_park(limiter, state, request);
         /* Parked before it is handed over: a store that answers at once must find somebody to
          * wake. After this line the request belongs to the store. */
-        store->type->submit(store->self, &state->check);
+        submit(limiter, state);
         return WEIR_WAIT;
     }
     store->type->submit(store->self, &state->check);
@@ -201,6 +219,8 @@ static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *st
         if (!weir_limiter_take_share(&state->spends[i], &state->planned[i],
                                      limiter->policy->instances))
             state->is_share_too_small = true;
+    for (size_t i = 0; i < check->count; i++)
+        state->planned[i].prepared = NULL; /* that is of the whole limit */
     check->done = on_memory_answer;
     limiter->fallback->type->submit(limiter->fallback->self, check);
     state->by_memory = true;
@@ -284,7 +304,7 @@ static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_stat
     if (state->purpose == WEIR_FOR_ROUTE) {
         state->phase = WEIR_LIMIT_DONE;
         return is_unreadable(limiter, state) ? weir_limiter_unreadable(limiter, state, request)
-                                             : WEIR_NEXT;
+                                             : weir_limiter_enter(limiter, state, request);
     }
     state->has_quotas = false;
     state->shows_quotas = false;
@@ -380,6 +400,7 @@ static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_s
 {
     state->phase = WEIR_LIMIT_DONE;
     state->has_timed_out = state->has_timed_out || state->check.result == WEIR_STORE_TIMEOUT;
+    weir_denials_note(limiter->denials, &state->check, &state->denial);
     if (state->purpose == WEIR_FOR_ADDRESS)
         return know_address(limiter, state, request);
     if (state->check.result == WEIR_STORE_ANSWERED)
@@ -421,6 +442,9 @@ static enum weir_step check_route(struct weir_limiter *limiter, struct weir_limi
                                   struct weir_request *request)
 {
     const struct weir_route *route = state->match.route;
+    enum weir_step step;
+    if (weir_limiter_is_busy(limiter, state, request, &step))
+        return step;
     return check_ruleset(limiter, state, request, route->ruleset, cost_of(limiter, request, route));
 }
 
@@ -585,6 +609,7 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
     case WEIR_LIMIT_READING:
         return read_and_check(limiter, state, request);
     case WEIR_LIMIT_ASKED:
+        weir_leases_count_held(limiter->leases, &state->check);
         return conclude(limiter, state, request);
     case WEIR_LIMIT_WAITING:
         return end_wait(limiter, state, request);
@@ -600,6 +625,7 @@ static void limit_on_reply(void *self, struct weir_request *request, struct weir
     struct weir_limit_state *state = weir_request_slot(request, self);
     if (state->phase == WEIR_LIMIT_WAITING)
         return; /* the server stops: nothing has come of it, and on_end gives it back */
+    weir_limiter_leave_back_end(state, request, weir_reply_status(reply));
     weir_limiter_guard(self, request, reply);
     if (weir_limiter_settle_outcome(self, state, request, weir_reply_status(reply)))
         weir_limiter_remember(self, state, request, reply);
@@ -608,10 +634,14 @@ static void limit_on_reply(void *self, struct weir_request *request, struct weir
 
 /* The server ended the request under the store's hands. Even if the answer is there by now, its
  * `done` may still be about to look for somebody to wake: cancel() waits for it. */
-static void take_back(struct weir_limiter *limiter, struct weir_limit_state *state)
+static void take_back(struct weir_limiter *limiter, struct weir_limit_state *state,
+                      struct weir_request *request)
 {
     struct weir_check *check = &state->check;
-    limiter->store->type->cancel(limiter->store->self, check);
+    if (state->is_leased)
+        weir_leases_cancel(limiter->leases, check);
+    else if (!weir_in_place_cancel(request, check))
+        limiter->store->type->cancel(limiter->store->self, check);
     if (check->result == WEIR_STORE_ANSWERED && state->purpose != WEIR_FOR_ADDRESS)
         merge_penalties(state);
     state->has_spent = check->result == WEIR_STORE_ANSWERED && state->purpose == WEIR_FOR_ROUTE
@@ -623,11 +653,12 @@ static void limit_on_end(void *self, struct weir_request *request)
     struct weir_limiter *limiter = self;
     struct weir_limit_state *state = weir_request_slot(request, self);
     if (state->phase == WEIR_LIMIT_ASKED)
-        take_back(limiter, state);
+        take_back(limiter, state, request);
     bool never_ran = state->phase == WEIR_LIMIT_ASKED || state->phase == WEIR_LIMIT_WAITING;
     bool broke_off = !state->has_reply && state->has_spent && state->ruleset->returns_on_abort;
     if (never_ran || broke_off)
         weir_limiter_give_back(limiter, state);
+    weir_limiter_leave(limiter, state);
     state->phase = WEIR_LIMIT_DONE;
 }
 

@@ -14,6 +14,7 @@ struct call {
     char keys[WEIR_PLAN_KEY_BYTES];
     struct weir_answer answers[WEIR_CHECK_LIMITS];
     struct weir_check check;
+    bool is_leased; /* the leases have the check, and not the store */
     bool by_memory;
     bool is_share_too_small;
 
@@ -45,6 +46,7 @@ static enum weir_code plan_call(struct call *call, struct weir_limiter *limiter,
     call->plan = &call->planned.plan;
     call->plan->count = 0;
     call->plan->keys = weir_buffer_init(call->keys, sizeof call->keys);
+    call->is_leased = false;
     call->by_memory = false;
     call->is_share_too_small = false;
     memset(call->answers, 0, sizeof call->answers);
@@ -76,7 +78,10 @@ static void submit(struct call *call, const struct weir_store *store)
     call->has_ended = false;
     call->check.done = on_end;
     call->check.owner = call;
-    store->type->submit(store->self, &call->check);
+    if (call->is_leased)
+        weir_leases_submit(call->limiter->leases, &call->check);
+    else
+        store->type->submit(store->self, &call->check);
     pthread_mutex_lock(&call->mutex);
     while (!call->has_ended)
         pthread_cond_wait(&call->ended, &call->mutex);
@@ -94,6 +99,32 @@ static bool ask(struct call *call, const struct weir_store *store)
     call->check.result = WEIR_STORE_UNAVAILABLE;
     strcpy(call->check.why, "not connected");
     return false;
+}
+
+/* The same, of what this process holds, or of the limiter's store. */
+static bool ask_leases(struct call *call)
+{
+    struct weir_leases *leases = call->limiter->leases;
+    if (weir_leases_decide(leases, &call->check))
+        return true;
+    call->is_leased = weir_leases_take(leases, &call->check);
+    bool is_answered = ask(call, call->limiter->store);
+    if (is_answered && !call->is_leased)
+        weir_leases_count_held(leases, &call->check);
+    call->is_leased = false;
+    return is_answered;
+}
+
+/* The same, unless it was refused a moment ago. */
+static bool ask_or_deny(struct call *call)
+{
+    struct weir_denials *denials = call->limiter->denials;
+    struct weir_denial_question question;
+    if (weir_denials_replay(denials, &call->check, &question))
+        return true;
+    bool is_answered = ask_leases(call);
+    weir_denials_note(denials, &call->check, &question);
+    return is_answered;
 }
 
 static enum weir_code refuse_store(const struct weir_check *check, struct weir_error *error)
@@ -243,7 +274,7 @@ enum weir_code weir_limiter_check(struct weir_limiter *limiter, const struct wei
         *verdict = denied_by(call.planned.denied);
     else if (call.plan->count == 0)
         *verdict = (struct weir_verdict){ .allowed = true };
-    else if (ask(&call, limiter->store))
+    else if (ask_or_deny(&call))
         fill_verdict(&call, verdict);
     else
         fail_verdict(&call, verdict);
@@ -271,7 +302,7 @@ enum weir_code weir_limiter_peek(struct weir_limiter *limiter, const struct weir
         *verdict = denied_by(call.planned.denied);
         return WEIR_OK;
     }
-    if (call.plan->count > 0 && !ask(&call, limiter->store))
+    if (call.plan->count > 0 && !ask_leases(&call))
         return refuse_store(&call.check, error);
     fill_verdict(&call, verdict);
     memset(verdict->decided_us, 0, sizeof verdict->decided_us); /* there is nothing to settle */
@@ -321,9 +352,13 @@ enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
     if (verdict->outcome != WEIR_ALLOWED || call.plan->count == 0 || verdict->decided_us[0] == 0)
         return weir_error_set(error, WEIR_E_STATE, NULL, "Nothing was spent.");
     set_settled(&call, verdict, actual);
-    return ask(&call, verdict->by_memory ? limiter->fallback : limiter->store)
-               ? WEIR_OK
-               : refuse_store(&call.check, error);
+    if (!verdict->by_memory)
+        call.check.count = weir_limiter_settle_leases(limiter, call.plan->spends, call.plan->count);
+    if (call.check.count == 0)
+        return WEIR_OK;
+    bool is_settled = ask(&call, verdict->by_memory ? limiter->fallback : limiter->store);
+    weir_denials_forget(limiter->denials, &call.check);
+    return is_settled ? WEIR_OK : refuse_store(&call.check, error);
 }
 
 /* In the fallback of this process, where the subject may have spent too, and in the store. */
@@ -337,7 +372,11 @@ static enum weir_code change(struct call *call, struct weir_error *error)
             "by, or a limit.");
     if (limiter->fallback != NULL && !ask(call, limiter->fallback))
         return refuse_store(&call->check, error);
-    return ask(call, limiter->store) ? WEIR_OK : refuse_store(&call->check, error);
+    weir_leases_drop(limiter->leases, call->plan->spends, call->plan->count);
+    bool is_changed = ask(call, limiter->store);
+    weir_leases_drop(limiter->leases, call->plan->spends, call->plan->count);
+    weir_denials_forget_all(limiter->denials);
+    return is_changed ? WEIR_OK : refuse_store(&call->check, error);
 }
 
 enum weir_code weir_limiter_reset(struct weir_limiter *limiter, const struct weir_subject *subject,

@@ -9,13 +9,20 @@
 
 #include "chain/request.h"
 #include "limit/combine.h"
+#include "limit/concurrency.h"
+#include "limit/denied.h"
 #include "limit/known.h"
+#include "limit/leases.h"
 
 struct weir_limiter {
     const struct weir_policy *policy;
     struct weir_store *store;
     bool owns_store;
-    struct weir_store *fallback; /* in this process; NULL where no policy falls back on it */
+    struct weir_store *fallback;  /* in this process; NULL where no policy falls back on it */
+    struct weir_denials *denials; /* NULL: off, or the store answers as fast as they would */
+    struct weir_leases *leases;   /* NULL: no limit is leased, or likewise                 */
+    struct weir_limiter_concurrency *concurrency; /* NULL: no policy limits that */
+    struct weir_prepared_set *prepared;
     struct weir_clock clock;
     struct weir_log log;
     uint64_t (*cost)(void *cost_self, struct weir_request *request, uint64_t route_cost);
@@ -59,6 +66,15 @@ struct weir_limit_known {
     struct weir_answer remembered;    /* to a look at it                                      */
 };
 
+/* What a request holds while it is under way. */
+struct weir_limit_hold {
+    struct weir_slots *slots;     /* until its reply is made; NULL: none    */
+    struct weir_counted *counted; /* until its end; NULL: it is not counted */
+    uint32_t shown_most;          /* that the client is told; 0: it is not  */
+    uint8_t part;                 /* of the slots                           */
+    bool is_over;                 /* the limit is reached                   */
+};
+
 /* One request in the limiter. */
 struct weir_limit_state {
     enum weir_limit_phase phase;
@@ -70,6 +86,8 @@ struct weir_limit_state {
     struct weir_check check;
     struct weir_spend *spends;    /* of the check, in the request's memory; these may change */
     struct weir_planned *planned; /* beside them                                             */
+    struct weir_denial_question denial; /* that the store is asked instead                   */
+    bool is_leased; /* the leases have the check, and not the store                          */
     struct weir_ticket ticket;
     uint64_t cost;   /* of the request                                                        */
     uint64_t actual; /* what weir_settle() said; only if has_actual          */
@@ -82,6 +100,7 @@ struct weir_limit_state {
     bool is_share_too_small; /* on memory: the whole limit would hold the cost */
     bool has_quotas;         /* the answers hold for this request  */
     bool shows_quotas;       /* and the client may see them        */
+    struct weir_limit_hold hold;
 };
 
 /* limiter.c */
@@ -139,6 +158,46 @@ void weir_limiter_submit(struct weir_limiter *limiter, const struct weir_limit_s
 /* Gives back all that was spent and is not settled. */
 void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state);
 
+/* limiter_concurrency.c */
+
+/* Makes the slots and counts that the policy asks for; false: memory ran out. */
+bool weir_limiter_open_concurrency(struct weir_limiter *limiter);
+void weir_limiter_close_concurrency(struct weir_limiter *limiter);
+
+/* The slots of a group; NULL: there is no such group. */
+struct weir_slots *weir_limiter_slots(const struct weir_limiter *limiter, const char *group);
+
+/* NULL: no policy counts by key. */
+struct weir_key_counts *weir_limiter_key_counts(const struct weir_limiter *limiter);
+
+/* A look before anything is asked: true where a request of the state's policy would find no slot, and
+ * is turned away by `step`. */
+bool weir_limiter_is_busy(struct weir_limiter *limiter, struct weir_limit_state *state,
+                          struct weir_request *request, enum weir_step *step);
+
+/* Takes what the state's policy asks for, before the request goes on to the application; if there is
+ * none, it is turned away, and what it has spent is given back. */
+enum weir_step weir_limiter_enter(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                  struct weir_request *request);
+
+/* The reply is made: the back end is free for another. */
+void weir_limiter_leave_back_end(struct weir_limit_state *state, const struct weir_request *request,
+                                 unsigned status);
+
+/* The request is over, whatever has become of it. */
+void weir_limiter_leave(struct weir_limiter *limiter, struct weir_limit_state *state);
+
+/* limiter_lease.c */
+
+/* Opens leases where the policy asks for some, and logs how much they may leave unused; false: memory
+ * or threads ran out. */
+bool weir_limiter_open_leases(struct weir_limiter *limiter);
+
+/* Settles what leases can take back, and moves what the store has to be told to the front. Returns how
+ * many that are. */
+size_t weir_limiter_settle_leases(struct weir_limiter *limiter, struct weir_spend *spends,
+                                  size_t count);
+
 /* limiter_known.c */
 
 /* Finds the account and, by its cookie, the device; false: memory ran out. */
@@ -157,6 +216,9 @@ void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state
                            const struct weir_request *request, struct weir_reply *reply);
 
 /* limiter_reply.c */
+
+/* Works out what is the same for every request; false: memory ran out. */
+bool weir_limiter_prepare(struct weir_limiter *limiter);
 
 /* Whether this request may see quota fields: the route asks for identity, and there is more than
  * an address. */
@@ -187,6 +249,11 @@ enum weir_step weir_limiter_bad_path(struct weir_request *request);
  * is the ruleset of the state; NULL: the list is the file's. */
 enum weir_step weir_limiter_deny(struct weir_limiter *limiter, struct weir_limit_state *state,
                                  struct weir_request *request, const char *what);
+
+/* The same for one that came while too many were under way: of its own (`full` is NULL: 429), or at
+ * the back end (503). */
+enum weir_step weir_limiter_busy(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 struct weir_request *request, struct weir_slots *full);
 
 /* The same for a body that cannot be read; it counts as the application's own reply would. */
 enum weir_step weir_limiter_unreadable(struct weir_limiter *limiter, struct weir_limit_state *state,

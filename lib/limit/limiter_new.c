@@ -45,6 +45,11 @@ static enum weir_code open_stores(struct weir_limiter *limiter,
         if (code != WEIR_OK)
             return code;
     }
+    if (!limiter->store->type->answers_inline && policy->denial_cache_us > 0) {
+        limiter->denials = weir_denials_new(policy->denial_cache_us, options->clock);
+        if (limiter->denials == NULL)
+            return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    }
     if (!wants_fallback(policy))
         return WEIR_OK;
     return weir_store_new_memory(settings, &limiter->fallback, error);
@@ -82,6 +87,12 @@ enum weir_code weir_limiter_new(const struct weir_limiter_options *options,
     take(made, &ours);
     weir_limiter_make_middleware(made);
     code = open_stores(made, &ours, error);
+    if (code == WEIR_OK && !weir_limiter_prepare(made))
+        code = weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    if (code == WEIR_OK && !weir_limiter_open_concurrency(made))
+        code = weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
+    if (code == WEIR_OK && !weir_limiter_open_leases(made))
+        code = weir_error_set(error, WEIR_E_SYSTEM, NULL, "The leases lack memory or a thread.");
     if (code != WEIR_OK) {
         weir_limiter_free(made);
         return code;
@@ -104,9 +115,13 @@ struct weir_limiter *weir_limiter_free(struct weir_limiter *limiter)
     if (limiter == NULL)
         return NULL;
     wait_for_settlements(limiter);
+    weir_leases_free(limiter->leases);
     if (limiter->owns_store)
         weir_store_free(limiter->store);
     weir_store_free(limiter->fallback);
+    weir_denials_free(limiter->denials);
+    weir_limiter_close_concurrency(limiter);
+    weir_prepared_free(limiter->prepared);
     pthread_cond_destroy(&limiter->settled);
     pthread_mutex_destroy(&limiter->settling_mutex);
     free(limiter);

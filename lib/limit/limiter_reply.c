@@ -65,6 +65,7 @@ static void report(struct weir_limiter *limiter, const struct weir_limit_state *
         return;
     bool refused = verdict != NULL && !verdict->allowed;
     bool failed = outcome == WEIR_FAILED_OPEN || outcome == WEIR_FAILED_CLOSED;
+    const char *other = state->hold.is_over ? WEIR_CONCURRENCY : NULL;
     char network[WEIR_NETWORK_CHARS];
     const struct weir_decision decision = {
         .outcome = outcome,
@@ -72,7 +73,7 @@ static void report(struct weir_limiter *limiter, const struct weir_limit_state *
         .method = request->method,
         .path = request->facts.path.at == NULL ? request->facts.target.at : request->facts.path.at,
         .policy = state->ruleset == NULL ? NULL : state->ruleset->name,
-        .limit = refused ? state->planned[verdict->worst].limit->name : NULL,
+        .limit = refused ? state->planned[verdict->worst].limit->name : other,
         .client = client_of(request, network),
         .failure = failed ? failure_name(state->check.result) : NULL,
         .why = failed && state->check.why[0] != '\0' ? state->check.why : NULL,
@@ -134,6 +135,24 @@ static void put_window(struct weir_buffer *text, uint64_t window_us)
         put_plural(text, window_us / 1000, "millisecond");
 }
 
+/* What a client is told to wait that would be let through after `retry_s`; 0: nothing. */
+static uint64_t told_wait_s(const struct weir_limit_state *state, uint64_t retry_s)
+{
+    const struct weir_retry_rule *rule = &state->ruleset->retry_after;
+    switch (rule->kind) {
+    case WEIR_RETRY_NONE:
+        return 0;
+    case WEIR_RETRY_FIXED:
+        return rule->seconds;
+    case WEIR_RETRY_ROUNDED:
+        retry_s = (retry_s + rule->seconds - 1) / rule->seconds * rule->seconds;
+        return state->by_memory && retry_s > WEIR_MEMORY_WAIT_S ? WEIR_MEMORY_WAIT_S : retry_s;
+    case WEIR_RETRY_EXACT:
+        break;
+    }
+    return retry_s;
+}
+
 /* "Limit of 100 per 60 seconds reached; retry in 8 seconds." */
 static const char *describe(const struct weir_limiter *limiter,
                             const struct weir_limit_state *state,
@@ -153,8 +172,12 @@ static const char *describe(const struct weir_limiter *limiter,
     weir_buffer_put_number(&text, spend->rate.limit);
     weir_buffer_put_string(&text, " per ");
     put_window(&text, spend->calendar == NULL ? spend->rate.window_us : filling_us(limiter, spend));
-    weir_buffer_put_string(&text, " reached; retry in ");
-    put_plural(&text, retry_s_of(verdict), "second");
+    weir_buffer_put_string(&text, " reached");
+    uint64_t wait_s = told_wait_s(state, retry_s_of(verdict));
+    if (wait_s > 0) {
+        weir_buffer_put_string(&text, "; retry in ");
+        put_plural(&text, wait_s, "second");
+    }
     weir_buffer_put_char(&text, '.');
     return weir_buffer_string(&text);
 }
@@ -175,7 +198,7 @@ static void add_retry_after(struct weir_request *request, uint64_t seconds)
     char memory[24];
     struct weir_buffer text = weir_buffer_init(memory, sizeof memory);
     weir_buffer_put_number(&text, seconds);
-    weir_reply_line(request, "Retry-After", weir_buffer_string(&text));
+    weir_reply_line_made(request, "Retry-After", weir_buffer_string(&text));
 }
 
 static enum weir_step reply_problem(struct weir_request *request,
@@ -186,10 +209,10 @@ static enum weir_step reply_problem(struct weir_request *request,
     weir_problem_write(problem, &json);
     const char *text = weir_buffer_string(&json);
     if (text == NULL
-        || !weir_reply_bytes(request, problem->status, "application/problem+json", text,
-                             json.length))
+        || !weir_reply_bytes_made(request, problem->status, "application/problem+json", text,
+                                  json.length))
         return WEIR_FAIL;
-    weir_reply_line(request, "Cache-Control", "no-store");
+    weir_reply_line_made(request, "Cache-Control", "no-store");
     request->is_refused = true;
     return WEIR_DONE;
 }
@@ -227,28 +250,6 @@ bool weir_request_is_limited(const struct weir_request *request)
     return request->is_limited;
 }
 
-/* What a client is told to wait. */
-static void add_wait(struct weir_request *request, const struct weir_limit_state *state,
-                     uint64_t retry_s)
-{
-    const struct weir_retry_rule *rule = &state->ruleset->retry_after;
-    switch (rule->kind) {
-    case WEIR_RETRY_NONE:
-        return;
-    case WEIR_RETRY_FIXED:
-        retry_s = rule->seconds;
-        break;
-    case WEIR_RETRY_ROUNDED:
-        retry_s = (retry_s + rule->seconds - 1) / rule->seconds * rule->seconds;
-        if (state->by_memory && retry_s > WEIR_MEMORY_WAIT_S)
-            retry_s = WEIR_MEMORY_WAIT_S;
-        break;
-    case WEIR_RETRY_EXACT:
-        break;
-    }
-    add_retry_after(request, retry_s);
-}
-
 enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_limit_state *state,
                                    struct weir_request *request,
                                    const struct weir_combined *verdict)
@@ -266,8 +267,9 @@ enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_lim
     weir_limiter_report(limiter, state, request,
                         verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
     enum weir_step step = reply_problem(request, &problem);
-    if (step == WEIR_DONE && !verdict->impossible)
-        add_wait(request, state, retry_s_of(verdict));
+    uint64_t wait_s = verdict->impossible ? 0 : told_wait_s(state, retry_s_of(verdict));
+    if (step == WEIR_DONE && wait_s > 0)
+        add_retry_after(request, wait_s);
     return step;
 }
 
@@ -339,6 +341,52 @@ enum weir_step weir_limiter_deny(struct weir_limiter *limiter, struct weir_limit
     return reply_problem(request, &problem);
 }
 
+/* A quota of the client's own that it has used up itself. */
+static enum weir_step refuse_own(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 struct weir_request *request, struct weir_problem *problem)
+{
+    char memory[120];
+    struct weir_buffer text = weir_buffer_init(memory, sizeof memory);
+    if (problem->violated_count > 0) {
+        state->hold.shown_most = state->ruleset->concurrency->fixed;
+        weir_buffer_put_string(&text, "Limit of ");
+        put_plural(&text, state->hold.shown_most, "request");
+        weir_buffer_put_string(&text, " at once reached; retry when one has ended.");
+        problem->detail = weir_buffer_string(&text);
+    }
+    problem->type = WEIR_PROBLEM_QUOTA_EXCEEDED;
+    problem->status = 429;
+    report(limiter, state, request, WEIR_BUSY, NULL, 1);
+    enum weir_step step = reply_problem(request, problem);
+    uint64_t wait_s = told_wait_s(state, 1);
+    if (step == WEIR_DONE && wait_s > 0)
+        add_retry_after(request, wait_s);
+    return step;
+}
+
+enum weir_step weir_limiter_busy(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                 struct weir_request *request, struct weir_slots *full)
+{
+    static const char *const violated[] = { WEIR_CONCURRENCY };
+    struct weir_problem problem = { .type = WEIR_PROBLEM_REDUCED_CAPACITY, .status = 503 };
+    bool shows = weir_limiter_may_show(state, request);
+    if (shows) {
+        problem.violated = violated;
+        problem.violated_count = 1;
+    }
+    state->phase = WEIR_LIMIT_DONE;
+    state->hold.is_over = true;
+    if (full == NULL)
+        return refuse_own(limiter, state, request, &problem);
+    uint64_t retry_s = weir_slots_refused(full);
+    state->hold.shown_most = shows ? weir_slots_numbers(full).limit : 0;
+    report(limiter, state, request, WEIR_BUSY, NULL, retry_s);
+    enum weir_step step = reply_problem(request, &problem);
+    if (step == WEIR_DONE)
+        add_retry_after(request, retry_s);
+    return step;
+}
+
 static const char *describe_body(const struct weir_limit_state *state, char *memory, size_t size)
 {
     struct weir_buffer text = weir_buffer_init(memory, size);
@@ -379,6 +427,7 @@ static struct weir_quota_field field_of(const struct weir_limiter *limiter,
                                         const struct weir_spend *spend,
                                         const struct weir_answer *answer)
 {
+    static const struct weir_text none = { NULL, 0 };
     bool waits = !answer->allowed && !answer->impossible;
     return (struct weir_quota_field){
         .name = planned->limit->name,
@@ -390,7 +439,36 @@ static struct weir_quota_field field_of(const struct weir_limiter *limiter,
                     : waits                ? answer->retry_us
                                            : answer->reset_us,
         .refused = !answer->allowed,
+        .policy_item = planned->prepared == NULL ? none : planned->prepared->policy_item,
+        .item_head = planned->prepared == NULL ? none : planned->prepared->item_head,
     };
+}
+
+/* A name that cannot stand in a field is left for whoever writes one to find. */
+static bool prepare_fields(void *self, const struct weir_limit_rule *limit,
+                           struct weir_prepared_limit *prepared, struct weir_arena *arena)
+{
+    static const struct weir_answer nothing = { .remaining = 0 };
+    const struct weir_planned planned = { .limit = limit };
+    const struct weir_quota_field field = field_of(self, &planned, &prepared->spend, &nothing);
+    char policy_memory[512], head_memory[256];
+    struct weir_buffer policy = weir_buffer_init(policy_memory, sizeof policy_memory);
+    struct weir_buffer head = weir_buffer_init(head_memory, sizeof head_memory);
+    /* Windows of a calendar are not all of one length. */
+    if (prepared->spend.calendar != NULL || !weir_ratelimit_prepare(&field, &policy, &head))
+        return true;
+    prepared->policy_item =
+        (struct weir_text){ weir_arena_copy(arena, weir_buffer_text(&policy)), policy.length };
+    prepared->item_head =
+        (struct weir_text){ weir_arena_copy(arena, weir_buffer_text(&head)), head.length };
+    return prepared->policy_item.at != NULL && prepared->item_head.at != NULL;
+}
+
+bool weir_limiter_prepare(struct weir_limiter *limiter)
+{
+    limiter->prepared = weir_prepared_new(limiter->policy);
+    return limiter->prepared != NULL
+           && weir_prepared_each(limiter->prepared, prepare_fields, limiter);
 }
 
 /* Names of the fields that were added, for scripts in a browser (Fetch, CORS protocol). */
@@ -408,27 +486,43 @@ static void expose(struct weir_reply *reply, const struct weir_field_line *lines
         weir_reply_add(reply, "Access-Control-Expose-Headers", text);
 }
 
+/* What this client may see; returns how many there are. */
+static size_t gather_fields(const struct weir_limiter *limiter,
+                            const struct weir_limit_state *state,
+                            struct weir_quota_field fields[WEIR_FIELDS_SHOWN_MAX])
+{
+    size_t count = state->shows_quotas ? state->check.count : 0;
+    for (size_t i = 0; i < count; i++)
+        fields[i] =
+            field_of(limiter, &state->planned[i], &state->spends[i], &state->check.answers[i]);
+    if (state->hold.shown_most > 0)
+        fields[count++] = (struct weir_quota_field){ .name = WEIR_CONCURRENCY,
+                                                     .quota = state->hold.shown_most,
+                                                     .unit = "concurrent-requests" };
+    return count;
+}
+
 void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *state,
                        struct weir_reply *reply)
 {
     const struct weir_policy *policy = limiter->policy;
-    if (!state->shows_quotas || policy->headers == 0)
+    struct weir_quota_field fields[WEIR_FIELDS_SHOWN_MAX];
+    size_t shown = policy->headers == 0 ? 0 : gather_fields(limiter, state, fields);
+    /* Once, even where the limiter stands twice in the chain. */
+    state->shows_quotas = false;
+    state->hold.shown_most = 0;
+    if (shown == 0)
         return;
-    state->shows_quotas = false; /* once, even where the limiter stands twice in the chain */
-
-    struct weir_quota_field fields[WEIR_CHECK_LIMITS];
-    for (size_t i = 0; i < state->check.count; i++)
-        fields[i] =
-            field_of(limiter, &state->planned[i], &state->spends[i], &state->check.answers[i]);
 
     char memory[2048];
     struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
     struct weir_field_line lines[WEIR_FIELD_LINES_MAX];
-    size_t count =
-        weir_ratelimit_lines(policy->headers, policy->headers_clamp, fields, state->check.count,
-                             weir_clock_now_us(&limiter->clock), &buffer, lines);
+    bool tells_time = (policy->headers & WEIR_HEADERS_LEGACY) != 0;
+    uint64_t now_us = tells_time ? weir_clock_now_us(&limiter->clock) : 0;
+    size_t count = weir_ratelimit_lines(policy->headers, policy->headers_clamp, fields, shown,
+                                        now_us, &buffer, lines);
     for (size_t i = 0; i < count; i++)
-        weir_reply_add(reply, lines[i].name, lines[i].value);
+        weir_reply_add_made(reply, lines[i].name, lines[i].value);
     if (policy->expose_headers && count > 0)
         expose(reply, lines, count);
 }

@@ -28,6 +28,7 @@ static void on_settled(struct weir_check *check)
 {
     struct settlement *settlement = check->owner;
     struct weir_limiter *limiter = settlement->limiter;
+    weir_denials_forget(limiter->denials, check);
     free(settlement);
     /* The signal is sent under the lock: whoever waits for it frees the limiter. */
     pthread_mutex_lock(&limiter->settling_mutex);
@@ -146,6 +147,8 @@ static void settle(struct weir_limiter *limiter, struct weir_limit_state *state,
     for (size_t i = 0; i < state->check.count; i++)
         if (correct(state, i, settling, &corrected[count]))
             correct_answer(&corrected[count++], &state->check.answers[i]);
+    if (!state->by_memory)
+        count = weir_limiter_settle_leases(limiter, corrected, count);
     weir_limiter_submit(limiter, state, WEIR_SETTLE, corrected, count, 0);
 }
 
@@ -245,14 +248,27 @@ static void reset(struct weir_limiter *limiter, struct weir_limit_state *state, 
     weir_limiter_submit(limiter, state, WEIR_RESET, spends, count, 0);
 }
 
+/* Most limits count every request, and have nothing to correct. */
+static bool waits_for_outcome(const struct weir_limit_state *state)
+{
+    for (size_t i = 0; i < state->check.count; i++) {
+        const struct weir_limit_rule *limit = state->planned[i].limit;
+        if (weir_counts_outcome(limit) || limit->on_success != WEIR_SETTLES)
+            return true;
+    }
+    return false;
+}
+
 bool weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit_state *state,
                                  const struct weir_request *request, unsigned status)
 {
     if (state->has_reply || !state->has_spent)
         return false;
     state->has_reply = true;
-    struct settling settling = { .which = 0 };
     bool succeeded = has_succeeded(request, status);
+    if (!waits_for_outcome(state))
+        return succeeded;
+    struct settling settling = { .which = 0 };
     unsigned forgotten = 0;
     for (size_t i = 0; i < state->check.count; i++) {
         const struct weir_limit_rule *limit = state->planned[i].limit;

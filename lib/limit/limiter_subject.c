@@ -108,7 +108,8 @@ static enum weir_code read_subject(const struct weir_limiter *limiter,
                                    const struct weir_subject *subject, struct asking *asking,
                                    struct weir_error *error)
 {
-    *asking = (struct asking){ .asker = { .policy = limiter->policy } };
+    *asking =
+        (struct asking){ .asker = { .policy = limiter->policy, .prepared = limiter->prepared } };
     enum weir_code code = read_identity(limiter, subject, &asking->identity, error);
     if (code == WEIR_OK)
         code = read_values(subject, asking, error);

@@ -4,7 +4,7 @@
 
 /* A value of one dimension. */
 struct value {
-    const char *dimension;
+    struct weir_text dimension;
     struct weir_text name; /* of a header, param, query or field; else at NULL */
     struct weir_text text; /* at NULL or empty: absent                         */
     bool is_public;        /* may be read by who reads the store        */
@@ -25,7 +25,7 @@ static bool looks_like_id(struct weir_text text)
     return text.length > 0 && text.length <= 64;
 }
 
-static struct value sent_value(const char *dimension, const struct weir_dimension *by,
+static struct value sent_value(struct weir_text dimension, const struct weir_dimension *by,
                                struct weir_text text)
 {
     return (struct value){ dimension, by->name, by->exact ? text : weir_text_trim(text), false,
@@ -35,8 +35,8 @@ static struct value sent_value(const char *dimension, const struct weir_dimensio
 /* An application may trim more off a field than a server does off a header line. */
 static struct value field_value(const struct weir_dimension *by, struct weir_text text)
 {
-    return (struct value){ "field", by->name, by->exact ? text : weir_body_value_trim(text), false,
-                           !by->exact };
+    return (struct value){ WEIR_TEXT("field"), by->name,
+                           by->exact ? text : weir_body_value_trim(text), false, !by->exact };
 }
 
 /* The network of an asker, in `memory`; at NULL: there is none. */
@@ -103,34 +103,36 @@ static struct value value_of(const struct weir_dimension *by, const struct weir_
     const struct weir_text none = { NULL, 0 };
     switch (by->kind) {
     case WEIR_BY_IP:
-        return (struct value){ "ip", none, network_of(asker, memory), true, false };
+        return (struct value){ WEIR_TEXT("ip"), none, network_of(asker, memory), true, false };
     case WEIR_BY_API_KEY:
-        return (struct value){ "api_key", none,
+        return (struct value){ WEIR_TEXT("api_key"), none,
                                weir_text_from(who->api_key == NULL ? NULL : who->api_key->id), true,
                                false };
     case WEIR_BY_USER:
-        return (struct value){ "user", none, who->user, false, false };
+        return (struct value){ WEIR_TEXT("user"), none, who->user, false, false };
     case WEIR_BY_TENANT:
-        return (struct value){ "tenant", none, who->tenant, looks_like_id(who->tenant), false };
+        return (struct value){ WEIR_TEXT("tenant"), none, who->tenant, looks_like_id(who->tenant),
+                               false };
     case WEIR_BY_PLAN:
-        return (struct value){ "plan", none, who->plan, looks_like_id(who->plan), false };
+        return (struct value){ WEIR_TEXT("plan"), none, who->plan, looks_like_id(who->plan),
+                               false };
     case WEIR_BY_ROUTE:
-        return (struct value){ "route", none, route_of(asker),
+        return (struct value){ WEIR_TEXT("route"), none, route_of(asker),
                                route_of(asker).length <= WEIR_SUBJECT_MAX, false };
     case WEIR_BY_GLOBAL:
-        return (struct value){ "global", none, WEIR_TEXT("all"), true, false };
+        return (struct value){ WEIR_TEXT("global"), none, WEIR_TEXT("all"), true, false };
     case WEIR_BY_HEADER:
-        return sent_value("header", by, header_of(asker, by->name));
+        return sent_value(WEIR_TEXT("header"), by, header_of(asker, by->name));
     case WEIR_BY_PARAM:
-        return sent_value("param", by, param_of(asker, by->name));
+        return sent_value(WEIR_TEXT("param"), by, param_of(asker, by->name));
     case WEIR_BY_QUERY:
-        return sent_value("query", by, query_of(asker, by->name));
+        return sent_value(WEIR_TEXT("query"), by, query_of(asker, by->name));
     case WEIR_BY_DEVICE:
-        return (struct value){ "device", none, asker->device, false, false };
+        return (struct value){ WEIR_TEXT("device"), none, asker->device, false, false };
     case WEIR_BY_FIELD:
         return field_value(by, field_of(asker, by->name));
     }
-    return (struct value){ "", none, none, false, false };
+    return (struct value){ WEIR_TEXT(""), none, none, false, false };
 }
 
 /* writing */
@@ -177,7 +179,7 @@ static void put_label(struct weir_buffer *subject, const struct weir_policy *pol
 static void put_value(struct weir_buffer *subject, const struct weir_policy *policy,
                       const struct value *value)
 {
-    weir_buffer_put_string(subject, value->dimension);
+    weir_buffer_put(subject, value->dimension);
     if (value->name.at != NULL) {
         weir_buffer_put_char(subject, ':');
         put_escaped(subject, value->name);
@@ -189,25 +191,26 @@ static void put_value(struct weir_buffer *subject, const struct weir_policy *pol
         put_label(subject, policy, value);
 }
 
-/* The first alternative that is there; NULL: none. */
+/* The first alternative that is there, and its value; NULL: none. */
 static const struct weir_dimension *present_in(const struct weir_dimension *alternatives,
-                                               size_t count, const struct weir_asker *asker)
+                                               size_t count, const struct weir_asker *asker,
+                                               char memory[WEIR_NETWORK_CHARS], struct value *value)
 {
-    char memory[WEIR_NETWORK_CHARS];
-    for (size_t i = 0; i < count; i++)
-        if (value_of(&alternatives[i], asker, memory).text.length > 0)
+    for (size_t i = 0; i < count; i++) {
+        *value = value_of(&alternatives[i], asker, memory);
+        if (value->text.length > 0)
             return &alternatives[i];
+    }
     return NULL;
 }
 
 static bool put_part(struct weir_buffer *subject, const struct weir_dimension *alternatives,
                      size_t count, const struct weir_asker *asker)
 {
-    const struct weir_dimension *present = present_in(alternatives, count, asker);
-    if (present == NULL)
-        return false;
     char memory[WEIR_NETWORK_CHARS];
-    struct value value = value_of(present, asker, memory);
+    struct value value;
+    if (present_in(alternatives, count, asker, memory, &value) == NULL)
+        return false;
     put_value(subject, asker->policy, &value);
     return true;
 }
@@ -242,9 +245,11 @@ bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker
 
 bool weir_subject_has(const struct weir_by *by, const struct weir_asker *asker, unsigned kinds)
 {
+    char memory[WEIR_NETWORK_CHARS];
+    struct value value;
     for (size_t i = 0; i < by->count; i++) {
         const struct weir_dimension *present =
-            present_in(by->parts[i].alternatives, by->parts[i].count, asker);
+            present_in(by->parts[i].alternatives, by->parts[i].count, asker, memory, &value);
         if (present != NULL && (kinds & 1u << present->kind) != 0)
             return true;
     }

@@ -15,6 +15,8 @@ struct weir_named_value {
     struct weir_text text;
 };
 
+struct weir_prepared_set;
+
 /* What there is to count by: of a request, or of code without one. */
 struct weir_asker {
     const struct weir_policy *policy;
@@ -31,6 +33,9 @@ struct weir_asker {
     struct weir_text route; /* at NULL: none */
     const struct weir_named_value *values;
     size_t value_count;
+
+    /* Of the policy; NULL: all is worked out for this asker. */
+    const struct weir_prepared_set *prepared;
 };
 
 /* Writes the subject, "api_key=acme-free" or "ip=203.0.113.7/32&user=…"; false: a dimension is

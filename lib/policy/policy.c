@@ -82,12 +82,18 @@ const char *weir_list_names(const struct weir_client_list *list,
 
 /* numbers */
 
-static const struct weir_plan *find_plan(const struct weir_policy *policy, struct weir_text name)
+const struct weir_plan *weir_policy_plan(const struct weir_policy *policy, struct weir_text name)
 {
     for (size_t i = 0; name.at != NULL && i < policy->plan_count; i++)
         if (weir_text_equal(name, weir_text_from(policy->plans[i].name)))
             return &policy->plans[i];
     return policy->default_plan;
+}
+
+const char *weir_policy_plan_name(const struct weir_policy *policy, struct weir_text plan)
+{
+    const struct weir_plan *found = weir_policy_plan(policy, plan);
+    return found == NULL ? NULL : found->name;
 }
 
 static bool plan_rate(const struct weir_plan *plan, const struct weir_limit_rule *limit,
@@ -127,7 +133,7 @@ bool weir_limit_rate(const struct weir_policy *policy, const struct weir_limit_r
                      struct weir_text plan, struct weir_limit_numbers *numbers)
 {
     bool is_planned = limit->source == WEIR_RATE_PLAN;
-    return weir_limit_rate_in(limit, is_planned ? find_plan(policy, plan) : NULL, numbers);
+    return weir_limit_rate_in(limit, is_planned ? weir_policy_plan(policy, plan) : NULL, numbers);
 }
 
 /* outcomes */

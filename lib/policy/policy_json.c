@@ -93,7 +93,7 @@ static enum weir_code read_root(struct weir_reader *reader)
         { "default", weir_read_default, false, NULL },
         { "include", NULL, false, "write it all into one file for now" },
         { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a file out" },
-        { "concurrency", NULL, false, leave_out },
+        { "concurrency", weir_refuse_concurrency, false, NULL },
         { "admin", NULL, false, leave_out },
     };
     return weir_read_members(reader, reader->root, members, WEIR_COUNT_OF(members), NULL);
@@ -111,6 +111,8 @@ static enum weir_code read_all(struct weir_reader *reader)
         code = weir_check_key_plans(reader);
     if (code == WEIR_OK)
         code = weir_set_cookie_paths(reader);
+    if (code == WEIR_OK)
+        code = weir_check_concurrency(reader);
     if (code != WEIR_OK)
         return code;
     const struct weir_written written = { json_object_get(root, "instances") != NULL,
@@ -144,6 +146,7 @@ static void set_defaults(struct weir_policy *policy)
     policy->store_shown = "memory:";
     policy->store_timeout_ms = 20;
     policy->store_prefix = "weir";
+    policy->denial_cache_us = 1000000;
     policy->identity.form = WEIR_X_FORWARDED_FOR;
     policy->identity.forwarded_header = WEIR_TEXT("X-Forwarded-For");
     policy->identity.prefixes = (struct weir_prefixes){ .ipv4 = 32, .ipv6 = 56 };

@@ -189,19 +189,25 @@ weir_read_value weir_read_default_plan; /* policy_json_plans.c    */
 weir_read_value weir_read_policies;     /* policy_json_limits.c   */
 weir_read_value weir_read_mode;         /* policy_json_limits.c; into an enum weir_mode */
 weir_read_value weir_read_by;           /* policy_json_by.c; into a struct weir_by      */
+weir_read_value weir_read_by_of_head;   /* the same, of what is known without a body    */
 weir_read_value weir_read_count;        /* policy_json_count.c; into a struct weir_count */
 weir_read_value weir_read_known;        /* policy_json_known.c; into a pointer to one   */
 weir_read_value weir_read_retry_after;  /* policy_json_retry.c; into a struct weir_retry_rule */
 weir_read_value weir_read_penalty;      /* policy_json_penalty.c; into a pointer to one */
+weir_read_value weir_read_concurrency;  /* policy_json_concurrency.c; into a pointer to one */
 weir_read_value weir_read_routes;       /* policy_json_routes.c   */
 weir_read_value weir_read_default;      /* policy_json_routes.c   */
 weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fold      */
+
+/* "concurrency" where it does not belong; policy_json_concurrency.c. */
+weir_read_value weir_refuse_concurrency;
 
 /* What can only be read or checked when the sections are there. */
 
 enum weir_code weir_read_failure_rules(struct weir_reader *reader); /* policy_json_failure.c */
 enum weir_code weir_set_cookie_paths(struct weir_reader *reader);   /* policy_json_known.c    */
 enum weir_code weir_check_key_plans(struct weir_reader *reader);    /* policy_json_identity.c */
+enum weir_code weir_check_concurrency(struct weir_reader *reader);  /* policy_json_concurrency.c */
 
 /* policy_json_preset.c: writes the limits of presets out in the JSON of "policies"; what has not the
  * shape of policies stays as it is. Errors: WEIR_E_TYPE, _VALUE, _UNKNOWN_KEY, _MEMORY. */
@@ -232,6 +238,10 @@ enum weir_code weir_find_fields(const struct weir_reader *reader, const struct w
 weir_read_value weir_read_allow;
 weir_read_value weir_read_deny;
 
+/* Refuses what is no id in the keys file; once "api_keys" has been read. */
+enum weir_code weir_check_key_id(const struct weir_reader *reader, const struct weir_place *place,
+                                 const char *id);
+
 /* policy_json_success.c */
 
 weir_read_value weir_read_on_success; /* into a struct weir_limit_rule */
@@ -243,6 +253,14 @@ enum weir_code weir_check_on_success(const struct weir_reader *reader,
 
 /* policy_json_limits.c: whether one of the parts of `by` is the same as a part of another. */
 bool weir_by_has_part(const struct weir_by *by, const struct weir_by *other, size_t part);
+
+/* policy_json_lease.c */
+
+weir_read_value weir_read_lease; /* into a pointer to one */
+
+/* Refuses, at the place of a limit that has its numbers, a lease of what cannot be leased. */
+enum weir_code weir_check_lease(const struct weir_reader *reader, const struct weir_place *limit,
+                                const struct weir_limit_rule *rule);
 
 /* policy_json_limit.c */
 enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_place *place,

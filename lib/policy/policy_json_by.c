@@ -29,13 +29,16 @@ static const enum weir_dimension_kind client[] = { WEIR_BY_API_KEY, WEIR_BY_USER
                                                    WEIR_BY_IP };
 
 #define KNOWN                                                                                      \
-    "\"ip\", \"api_key\", \"user\", \"tenant\", \"plan\", \"route\", \"client\", \"global\", "     \
-    "\"device\", \"header:NAME\", \"param:NAME\", \"query:NAME\" or \"field:NAME\""
+    "\"ip\", \"api_key\", \"user\", \"tenant\", \"plan\", \"route\", \"client\", \"global\", "
+#define KNOWN_OF_HEAD KNOWN "\"header:NAME\", \"param:NAME\" or \"query:NAME\""
+#define KNOWN_WITH_ALL                                                                             \
+    KNOWN "\"device\", \"header:NAME\", \"param:NAME\", \"query:NAME\" or \"field:NAME\""
 
 /* Where one part of a "by" goes. */
 struct part {
     struct weir_dimension *alternatives;
     size_t *count;
+    bool is_of_head; /* what the body says is not known yet, nor whether a device is */
 };
 
 static bool is_same(const struct weir_dimension *one, const struct weir_dimension *other)
@@ -47,6 +50,10 @@ static bool is_same(const struct weir_dimension *one, const struct weir_dimensio
 static enum weir_code add(const struct weir_reader *reader, const struct weir_place *place,
                           const struct part *part, struct weir_dimension dimension)
 {
+    if (part->is_of_head && (dimension.kind == WEIR_BY_FIELD || dimension.kind == WEIR_BY_DEVICE))
+        return weir_refuse(reader, place, WEIR_E_VALUE,
+                           "Requests are counted here from when their headers are in; wanted is "
+                           "what is known by then, such as \"api_key\" or \"ip\".");
     for (size_t i = 0; i < *part->count; i++)
         if (is_same(&part->alternatives[i], &dimension))
             return WEIR_OK;
@@ -126,16 +133,17 @@ static enum weir_code add_named(const struct weir_reader *reader, const struct w
 /* one word */
 
 static enum weir_code refuse_word(const struct weir_reader *reader, const struct weir_place *place,
-                                  struct weir_text word)
+                                  const struct part *part, struct weir_text word)
 {
     static const char *const names[] = { "ip",     "api_key", "user",   "tenant",  "plan",
                                          "route",  "client",  "global", "header:", "param:",
                                          "query:", "field:",  "device" };
-    const char *meant = weir_suggest(word, names, WEIR_COUNT_OF(names));
+    const size_t count = WEIR_COUNT_OF(names) - (part->is_of_head ? 2 : 0);
+    const char *meant = weir_suggest(word, names, count);
     if (meant != NULL)
         return weir_refuse(reader, place, WEIR_E_VALUE, "The value is %s; did you mean \"%s\"?",
                            weir_show(place->value).text, meant);
-    return weir_refuse_value(reader, place, KNOWN);
+    return weir_refuse_value(reader, place, part->is_of_head ? KNOWN_OF_HEAD : KNOWN_WITH_ALL);
 }
 
 static enum weir_code add_word(const struct weir_reader *reader, const struct weir_place *place,
@@ -153,15 +161,16 @@ static enum weir_code add_word(const struct weir_reader *reader, const struct we
         struct weir_text name = { word.at + prefix.length, word.length - prefix.length };
         return add_named(reader, place, part, named[i].kind, name);
     }
-    return refuse_word(reader, place, word);
+    return refuse_word(reader, place, part, word);
 }
 
 /* the whole */
 
 static enum weir_code read_part(const struct weir_reader *reader, const struct weir_place *place,
-                                struct weir_by *by)
+                                struct weir_by *by, bool is_of_head)
 {
-    const struct part part = { by->parts[by->count].alternatives, &by->parts[by->count].count };
+    const struct part part = { by->parts[by->count].alternatives, &by->parts[by->count].count,
+                               is_of_head };
     struct weir_text words, word;
     enum weir_code code =
         weir_read_text(reader, place, "a text such as \"ip\" or \"user|ip\"", &words);
@@ -172,13 +181,13 @@ static enum weir_code read_part(const struct weir_reader *reader, const struct w
     return code;
 }
 
-enum weir_code weir_read_by(struct weir_reader *reader, const struct weir_place *place, void *into)
+static enum weir_code read_by(const struct weir_reader *reader, const struct weir_place *place,
+                              struct weir_by *by, bool is_of_head)
 {
-    struct weir_by *by = into;
     size_t count = json_array_size(place->value);
     enum weir_code code = WEIR_OK;
     if (json_is_string(place->value))
-        return read_part(reader, place, by);
+        return read_part(reader, place, by, is_of_head);
     if (!json_is_array(place->value))
         return weir_refuse_type(reader, place,
                                 "a text such as \"ip\" or \"user|ip\", or a list of them that "
@@ -188,7 +197,18 @@ enum weir_code weir_read_by(struct weir_reader *reader, const struct weir_place 
                            "The list has %zu items; wanted are 1 to 6.", count);
     for (size_t i = 0; i < count && code == WEIR_OK; i++) {
         const struct weir_place item = weir_place_item(place, i);
-        code = read_part(reader, &item, by);
+        code = read_part(reader, &item, by, is_of_head);
     }
     return code;
+}
+
+enum weir_code weir_read_by(struct weir_reader *reader, const struct weir_place *place, void *into)
+{
+    return read_by(reader, place, into, false);
+}
+
+enum weir_code weir_read_by_of_head(struct weir_reader *reader, const struct weir_place *place,
+                                    void *into)
+{
+    return read_by(reader, place, into, true);
 }

@@ -184,6 +184,13 @@ static enum weir_code read_limit_penalty(struct weir_reader *reader, const struc
     return weir_read_penalty(reader, place, &draft->rule->penalty);
 }
 
+static enum weir_code read_limit_lease(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into)
+{
+    struct draft *draft = into;
+    return weir_read_lease(reader, place, &draft->rule->lease);
+}
+
 static enum weir_code read_when(struct weir_reader *reader, const struct weir_place *place,
                                 void *into)
 {
@@ -297,7 +304,6 @@ static void set_rest(const struct weir_place *place, const struct draft *draft)
 enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_place *place,
                                struct weir_limit_rule *rule)
 {
-    static const char *const leave_out = "leave it out for now";
     static const struct weir_member members[] = {
         { "name", read_name, true, NULL },
         { "by", read_limit_by, true, NULL },
@@ -315,7 +321,7 @@ enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_pla
         { "when", read_when, false, NULL },
         { "refusal", read_refusal, false, NULL },
         { "penalty", read_limit_penalty, false, NULL },
-        { "lease", NULL, false, leave_out },
+        { "lease", read_limit_lease, false, NULL },
     };
     struct draft draft = { .rule = rule };
     enum weir_code code = weir_read_members(reader, place, members, WEIR_COUNT_OF(members), &draft);
@@ -324,6 +330,8 @@ enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_pla
         code = set_rate(reader, place, &draft);
     if (code == WEIR_OK)
         code = check_anchor(reader, place, &draft);
+    if (code == WEIR_OK)
+        code = weir_check_lease(reader, place, rule);
     rule->is_of_preset = weir_is_of_preset(reader, json_object_get(place->value, "rate"));
     if (code == WEIR_OK)
         set_rest(place, &draft);

@@ -146,8 +146,11 @@ static void find_groups(struct weir_ruleset *ruleset)
 {
     for (size_t i = 0; i < ruleset->limit_count; i++)
         for (size_t j = 0; j < i; j++)
-            if (is_same_by(&ruleset->limits[i].by, &ruleset->limits[j].by))
+            if (is_same_by(&ruleset->limits[i].by, &ruleset->limits[j].by)) {
                 ruleset->limits[i].is_grouped = ruleset->limits[j].is_grouped = true;
+                ruleset->limits[i].same_subject = &ruleset->limits[j];
+                break; /* the first of them */
+            }
 }
 
 static enum weir_code read_slot(struct weir_reader *reader, const struct weir_place *place,
@@ -219,14 +222,30 @@ static enum weir_code read_retry_after(struct weir_reader *reader, const struct 
     return weir_read_retry_after(reader, place, &ruleset->retry_after);
 }
 
+/* how many at once */
+
+static enum weir_code read_concurrency(struct weir_reader *reader, const struct weir_place *place,
+                                       void *into)
+{
+    struct weir_ruleset *ruleset = into;
+    return weir_read_concurrency(reader, place, &ruleset->concurrency);
+}
+
+static enum weir_code check_limits(const struct weir_reader *reader, const struct weir_place *place,
+                                   const struct weir_ruleset *ruleset)
+{
+    if (ruleset->limit_count > 0 || ruleset->concurrency != NULL)
+        return WEIR_OK;
+    return weir_refuse(reader, place, WEIR_E_MISSING, "\"limits\" is missing.");
+}
+
 /* the policies */
 
 static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir_place *place,
                                    struct weir_ruleset *ruleset)
 {
-    static const char *const leave_out = "leave it out for now";
     static const struct weir_member members[] = {
-        { "limits", read_limits, true, NULL },
+        { "limits", read_limits, false, NULL },
         { "on_store_failure", NULL, false, NULL }, /* read when the routes are known */
         { "mode", read_ruleset_mode, false, NULL },
         { "slot", read_slot, false, NULL },
@@ -238,13 +257,15 @@ static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir
         { "known", read_known, false, NULL },
         { "retry_after", read_retry_after, false, NULL },
         { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a policy out" },
-        { "concurrency", NULL, false, leave_out },
+        { "concurrency", read_concurrency, false, NULL },
     };
     enum weir_code code = weir_check_name(reader, place, place->name);
     if (code == WEIR_OK)
         code = weir_keep_text(reader, weir_text_from(place->name), &ruleset->name);
     if (code == WEIR_OK)
         code = weir_read_members(reader, place, members, WEIR_COUNT_OF(members), ruleset);
+    if (code == WEIR_OK)
+        code = check_limits(reader, place, ruleset);
     if (code == WEIR_OK && json_object_get(place->value, "slot") == NULL)
         ruleset->slot_is_identity = has_one_subject(ruleset);
     if (code == WEIR_OK)

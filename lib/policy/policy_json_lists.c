@@ -117,34 +117,47 @@ static bool is_key(const struct weir_keyring *keys, const char *id)
 }
 
 static enum weir_code refuse_key(const struct weir_reader *reader, const struct weir_place *place,
-                                 const struct weir_keyring *keys)
+                                 const struct weir_keyring *keys, const char *id)
 {
     const char *ids[KEYS_SHOWN_MAX];
     size_t count = weir_keyring_count(keys);
     count = count < KEYS_SHOWN_MAX ? count : KEYS_SHOWN_MAX;
     for (size_t i = 0; i < count; i++)
         ids[i] = weir_keyring_at(keys, i)->id;
-    const char *meant = weir_suggest(weir_text_from(json_string_value(place->value)), ids, count);
+    const char *meant = weir_suggest(weir_text_from(id), ids, count);
+    return weir_refuse(reader, place, WEIR_E_REFERENCE, "\"%.60s\" is no id in the keys file%s%s%s",
+                       id, meant == NULL ? "." : "; did you mean \"", meant == NULL ? "" : meant,
+                       meant == NULL ? "" : "\"?");
+}
+
+static enum weir_code check_has_keys(const struct weir_reader *reader,
+                                     const struct weir_place *place)
+{
+    if (reader->policy->identity.keys != NULL)
+        return WEIR_OK;
     return weir_refuse(reader, place, WEIR_E_REFERENCE,
-                       "The value is %s, which is no id in the keys file%s%s%s",
-                       weir_show(place->value).text, meant == NULL ? "." : "; did you mean \"",
-                       meant == NULL ? "" : meant, meant == NULL ? "" : "\"?");
+                       "There are no keys to name; add \"api_keys\", with a file of them.");
+}
+
+enum weir_code weir_check_key_id(const struct weir_reader *reader, const struct weir_place *place,
+                                 const char *id)
+{
+    const struct weir_keyring *keys = reader->policy->identity.keys;
+    enum weir_code code = check_has_keys(reader, place);
+    return code == WEIR_OK && !is_key(keys, id) ? refuse_key(reader, place, keys, id) : code;
 }
 
 static enum weir_code read_keys(struct weir_reader *reader, const struct weir_place *place,
                                 void *into)
 {
     const struct draft *draft = into;
-    const struct weir_keyring *keys = reader->policy->identity.keys;
     struct weir_names *ids = &draft->list->api_keys;
     enum weir_code code = read_names(reader, place, ids);
-    if (code == WEIR_OK && keys == NULL)
-        return weir_refuse(reader, place, WEIR_E_REFERENCE,
-                           "There are no keys to name; add \"api_keys\", with a file of them.");
+    if (code == WEIR_OK)
+        code = check_has_keys(reader, place);
     for (size_t i = 0; i < ids->count && code == WEIR_OK; i++) {
         const struct weir_place item = weir_place_item(place, i);
-        if (!is_key(keys, ids->names[i]))
-            code = refuse_key(reader, &item, keys);
+        code = weir_check_key_id(reader, &item, ids->names[i]);
     }
     return code;
 }

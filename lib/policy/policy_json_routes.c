@@ -144,7 +144,7 @@ static enum weir_code read_route(struct weir_reader *reader, const struct weir_p
         { "auth", read_auth, false, NULL },
         { "policy", read_policy, false, NULL },
         { "cost", read_cost, false, NULL },
-        { "concurrency", NULL, false, "leave it out for now" },
+        { "concurrency", weir_refuse_concurrency, false, NULL },
     };
     struct draft draft = { route, reader->fold };
     *route = (struct weir_route){ .auth = WEIR_AUTH_NONE, .cost = 1 };
@@ -186,7 +186,7 @@ enum weir_code weir_read_default(struct weir_reader *reader, const struct weir_p
         { "policy", read_policy, false, NULL },
         { "auth", read_auth, false, NULL },
         { "cost", read_cost, false, NULL },
-        { "concurrency", NULL, false, "leave it out for now" },
+        { "concurrency", weir_refuse_concurrency, false, NULL },
     };
     struct draft draft = { &reader->policy->fallback, false };
     reader->policy->has_default = true;

@@ -12,6 +12,8 @@
 #define CONNECTIONS_MAX  16
 #define SERVER_NAME_MAX  253
 
+#define DENIAL_CACHE_MAX_US (UINT64_C(60) * 1000000)
+
 static enum weir_code read_timeout(struct weir_reader *reader, const struct weir_place *place,
                                    void *into)
 {
@@ -75,6 +77,24 @@ static enum weir_code read_connections(struct weir_reader *reader, const struct 
     enum weir_code code = weir_read_integer(reader, place, 1, CONNECTIONS_MAX, &count);
     reader->policy->store_connections = (unsigned)count;
     return code;
+}
+
+/* Longer, and a client whom another process forgives would wait for nothing. */
+static enum weir_code read_denial_cache(struct weir_reader *reader, const struct weir_place *place,
+                                        void *into)
+{
+    (void)into;
+    static const char *const wanted =
+        "\"0s\" to ask the store about each request, or a duration up to \"1m\", such as \"1s\"";
+    struct weir_text text;
+    uint64_t duration_us;
+    enum weir_code code = weir_read_text(reader, place, wanted, &text);
+    if (code != WEIR_OK)
+        return code;
+    if (!weir_duration_parse(text, &duration_us) || duration_us > DENIAL_CACHE_MAX_US)
+        return weir_refuse_value(reader, place, wanted);
+    reader->policy->denial_cache_us = duration_us;
+    return WEIR_OK;
 }
 
 /* "tls" */
@@ -149,9 +169,13 @@ enum weir_code weir_read_store(struct weir_reader *reader, const struct weir_pla
                                void *into)
 {
     static const struct weir_member members[] = {
-        { "url", weir_read_store_url, false, NULL },      { "timeout", read_timeout, false, NULL },
-        { "prefix", read_prefix, false, NULL },           { "memory", read_memory, false, NULL },
-        { "connections", read_connections, false, NULL }, { "tls", read_tls, false, NULL },
+        { "url", weir_read_store_url, false, NULL },
+        { "timeout", read_timeout, false, NULL },
+        { "prefix", read_prefix, false, NULL },
+        { "memory", read_memory, false, NULL },
+        { "connections", read_connections, false, NULL },
+        { "tls", read_tls, false, NULL },
+        { "denial_cache", read_denial_cache, false, NULL },
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
 }

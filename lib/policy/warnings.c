@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "policy/lease_units.h"
 
 #define WARNINGS_MAX   100
 #define LONG_WINDOW_US (UINT64_C(3600) * 1000000)
@@ -320,6 +321,114 @@ static bool warn_of_algorithms(struct weir_policy *policy, const struct weir_rul
     return ok;
 }
 
+/* leases */
+
+/* A block that is worth less time is gone before the store has answered twice. */
+#define BLOCK_LEAST_US UINT64_C(10000)
+
+/* So much of a limit may stay unused without anybody noticing. */
+#define BOUND_PART 10
+
+static bool counts_windows(const struct weir_limit_rule *limit)
+{
+    return limit->algorithm == WEIR_FIXED_WINDOW;
+}
+
+/* False where there is nothing to warn of. */
+static bool is_too_short(const struct weir_limit_rule *limit, const struct weir_rate *rate,
+                         uint64_t *block_us)
+{
+    uint64_t batch = limit->lease->batch < rate->burst ? limit->lease->batch : rate->burst;
+    *block_us = batch * rate->interval_us + batch * rate->interval_part / rate->parts;
+    return !counts_windows(limit) && limit->lease->batch > 0 && *block_us < BLOCK_LEAST_US;
+}
+
+static bool warn_of_short(struct weir_policy *policy, const struct weir_limit_rule *limit,
+                          const char *path)
+{
+    for (size_t i = 0; i < numbers_count(policy, limit); i++) {
+        struct weir_limit_numbers numbers;
+        uint64_t block_us;
+        if (numbers_at(policy, limit, i, &numbers) && numbers.rate.limit > 0
+            && is_too_short(limit, &numbers.rate, &block_us))
+            return add(policy, WEIR_W_LEASE_TOO_SHORT, path,
+                       "A block of %llu of the limit \"%s\" is earned back in %llu us, and what is "
+                       "not spent by then is gone; say \"auto\", or a batch that lasts for 10 ms "
+                       "or more.",
+                       (unsigned long long)limit->lease->batch, limit->name,
+                       (unsigned long long)block_us);
+    }
+    return true;
+}
+
+/* "auto" alone is a choice of weir's, and the log says what it comes to. */
+static bool warn_of_bound(struct weir_policy *policy, const struct weir_limit_rule *limit,
+                          const char *path)
+{
+    uint64_t capacity = 0;
+    const char *plan = NULL;
+    const struct weir_lease *lease = limit->lease;
+    if ((lease->batch == 0 && lease->share_ppm == 0)
+        || !least_capacity(policy, limit, &capacity, &plan))
+        return true;
+    uint64_t bound = weir_lease_bound(lease, capacity, policy->instances);
+    if (bound <= capacity / BOUND_PART)
+        return true;
+    return add(policy, WEIR_W_LEASE_BOUND, path,
+               "With %u instances up to %llu of the %llu units of the limit \"%s\"%s%s%s may lie "
+               "unused for a second, and a client be refused that much early; take a smaller "
+               "%s, or \"auto\".",
+               policy->instances, (unsigned long long)bound, (unsigned long long)capacity,
+               limit->name, plan == NULL ? "" : " in the plan \"", plan == NULL ? "" : plan,
+               plan == NULL ? "" : "\"", lease->batch > 0 ? "batch" : "share");
+}
+
+/* One that is not leased makes a call for each request, whatever the others hold. */
+static bool warn_of_part(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    const struct weir_limit_rule *leased = NULL, *strict = NULL;
+    for (size_t i = 0; i < ruleset->limit_count; i++)
+        *(ruleset->limits[i].lease != NULL ? &leased : &strict) = &ruleset->limits[i];
+    if (leased == NULL || strict == NULL)
+        return true;
+    snprintf(path, sizeof path, "/policies/%s/limits/%td", ruleset->name, strict - ruleset->limits);
+    return add(policy, WEIR_W_LEASED_IN_PART, path,
+               "The limit \"%s\" of the policy \"%s\" is not leased, so that each request that it "
+               "applies to asks the store about all of them, and the lease of \"%s\" saves "
+               "nothing; lease it too, or none.",
+               strict->name, ruleset->name, leased->name);
+}
+
+static bool warn_of_leases(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    bool ok = warn_of_part(policy, ruleset);
+    for (size_t i = 0; i < ruleset->limit_count && ok; i++) {
+        snprintf(path, sizeof path, "/policies/%s/limits/%zu/lease", ruleset->name, i);
+        if (ruleset->limits[i].lease != NULL)
+            ok = warn_of_short(policy, &ruleset->limits[i], path)
+                 && warn_of_bound(policy, &ruleset->limits[i], path);
+    }
+    return ok;
+}
+
+static bool warn_of_unbounded(struct weir_policy *policy)
+{
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        for (size_t j = 0; j < policy->rulesets[i].limit_count; j++) {
+            if (policy->rulesets[i].limits[j].lease == NULL)
+                continue;
+            snprintf(path, sizeof path, "/policies/%s/limits/%zu/lease", policy->rulesets[i].name,
+                     j);
+            return add(policy, WEIR_W_LEASE_WITHOUT_INSTANCES, path,
+                       "How much leases may leave unused depends on how many processes hold some; "
+                       "set \"instances\" to their number.");
+        }
+    return true;
+}
+
 /* routes */
 
 static bool hides_method(const struct weir_route *earlier, const struct weir_route *later)
@@ -462,9 +571,25 @@ static bool warn_of_store(struct weir_policy *policy, const struct weir_written 
             "clients get up to %u times each limit; use Redis, or lower the limits.",
             policy->instances, policy->instances))
         return false;
-    if (!written->has_instances && !warn_of_instances(policy))
+    if (!written->has_instances
+        && (!warn_of_instances(policy) || (!is_memory(policy) && !warn_of_unbounded(policy))))
         return false;
     return is_memory(policy) || written->has_secret || warn_of_secret(policy);
+}
+
+/* requests at once */
+
+static bool warn_of_slots(struct weir_policy *policy, const struct weir_ruleset *ruleset)
+{
+    char path[PATH_BYTES];
+    const struct weir_concurrency *rule = ruleset->concurrency;
+    if (rule == NULL || rule->fixed == 0 || policy->instances == 1)
+        return true;
+    snprintf(path, sizeof path, "/policies/%s/concurrency/fixed", ruleset->name);
+    return add(policy, WEIR_W_SLOTS_PER_PROCESS, path,
+               "There are %u instances, and each counts the requests under way for itself, so that "
+               "a client gets up to %llu in all; write the share of one instance.",
+               policy->instances, (unsigned long long)rule->fixed * policy->instances);
 }
 
 /* all of it */
@@ -475,7 +600,8 @@ static bool warn_of_rulesets(struct weir_policy *policy)
     for (size_t i = 0; i < policy->ruleset_count && ok; i++) {
         const struct weir_ruleset *ruleset = &policy->rulesets[i];
         ok = warn_of_open(policy, ruleset) && warn_of_windows(policy, ruleset)
-             && warn_of_algorithms(policy, ruleset);
+             && warn_of_slots(policy, ruleset) && warn_of_algorithms(policy, ruleset)
+             && warn_of_leases(policy, ruleset);
         for (size_t j = 0; j < ruleset->limit_count && ok; j++)
             ok = warn_of_costs(policy, ruleset, &ruleset->limits[j]);
     }

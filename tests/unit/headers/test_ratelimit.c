@@ -11,9 +11,16 @@
 enum { D11 = WEIR_HEADERS_DRAFT_11, D7 = WEIR_HEADERS_DRAFT_7, D6 = WEIR_HEADERS_DRAFT_6 };
 enum { LEGACY = WEIR_HEADERS_LEGACY };
 
+/* Of requests in a window, and nothing was written of it before. */
+#define PLAIN                                                                                      \
+    NULL, { NULL, 0 },                                                                             \
+    {                                                                                              \
+        NULL, 0                                                                                    \
+    }
+
 static const struct weir_quota_field burst_and_daily[] = {
-    { "burst", 100, 2 * SECOND, 99, 20000, false },
-    { "daily", 100000, 86400 * SECOND, 99999, 41233 * SECOND, false },
+    { "burst", 100, 2 * SECOND, 99, 20000, false, PLAIN },
+    { "daily", 100000, 86400 * SECOND, 99999, 41233 * SECOND, false, PLAIN },
 };
 
 struct response {
@@ -45,6 +52,41 @@ static const char *value_of(const struct response *response, const char *name)
         if (strcmp(response->lines[i].name, name) == 0)
             return response->lines[i].value;
     return "";
+}
+
+static void writes_the_same_with_what_was_prepared(void **state)
+{
+    (void)state;
+    struct weir_quota_field limits[] = {
+        { "burst", 100, 2 * SECOND, 99, 20000, false, PLAIN },
+        { "say \"daily\"", UINT64_MAX, 86400 * SECOND, 5, 41233 * SECOND, true, PLAIN },
+        { "concurrency", 10, 0, 0, 0, false, "concurrent-requests", { NULL, 0 }, { NULL, 0 } },
+    };
+    char memory[COUNT_OF(limits)][2][100];
+    struct response anew, prepared;
+    respond(&anew, D11 | D6, true, limits, COUNT_OF(limits));
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        struct weir_buffer item = weir_buffer_init(memory[i][0], sizeof memory[i][0]);
+        struct weir_buffer head = weir_buffer_init(memory[i][1], sizeof memory[i][1]);
+        assert_true(weir_ratelimit_prepare(&limits[i], &item, &head));
+        limits[i].policy_item = weir_buffer_text(&item);
+        limits[i].item_head = weir_buffer_text(&head);
+    }
+    respond(&prepared, D11 | D6, true, limits, COUNT_OF(limits));
+    assert_string_equal(prepared.text, anew.text);
+
+    /* It is what was prepared that is written. */
+    limits[0].policy_item = WEIR_TEXT("here");
+    respond(&prepared, D11, true, limits, 1);
+    assert_string_equal(value_of(&prepared, "RateLimit-Policy"), "here");
+
+    struct weir_buffer little = weir_buffer_init(memory[0][0], 4);
+    struct weir_buffer enough = weir_buffer_init(memory[0][1], sizeof memory[0][1]);
+    assert_false(weir_ratelimit_prepare(&limits[1], &little, &enough));
+    limits[1].name = "line\nbreak";
+    enough = weir_buffer_init(memory[0][1], sizeof memory[0][1]);
+    struct weir_buffer item = weir_buffer_init(memory[1][0], sizeof memory[1][0]);
+    assert_false(weir_ratelimit_prepare(&limits[1], &item, &enough));
 }
 
 static void writes_each_form_canonically(void **state)
@@ -110,33 +152,33 @@ static void shows_the_limit_that_matters_most(void **state)
         const char *wanted;
     } rows[] = {
         { "the least remaining",
-          { { "a", 10, SECOND, 9, 1, false },
-            { "b", 20, SECOND, 3, 1, false },
-            { "c", 30, SECOND, 4, 1, false } },
+          { { "a", 10, SECOND, 9, 1, false, PLAIN },
+            { "b", 20, SECOND, 3, 1, false, PLAIN },
+            { "c", 30, SECOND, 4, 1, false, PLAIN } },
           false,
           "20" },
         { "of equals the longest window",
-          { { "a", 10, SECOND, 3, 1, false },
-            { "b", 20, 60 * SECOND, 3, 1, false },
-            { "c", 30, 2 * SECOND, 3, 1, false } },
+          { { "a", 10, SECOND, 3, 1, false, PLAIN },
+            { "b", 20, 60 * SECOND, 3, 1, false, PLAIN },
+            { "c", 30, 2 * SECOND, 3, 1, false, PLAIN } },
           false,
           "20" },
         { "a refusal before any that has less left",
-          { { "a", 10, SECOND, 0, 1, false },
-            { "b", 20, SECOND, 5, 1, true },
-            { "c", 30, 60 * SECOND, 0, 1, false } },
+          { { "a", 10, SECOND, 0, 1, false, PLAIN },
+            { "b", 20, SECOND, 5, 1, true, PLAIN },
+            { "c", 30, 60 * SECOND, 0, 1, false, PLAIN } },
           false,
           "20" },
         { "of refusals the longest wait, to the microsecond",
-          { { "a", 10, 60 * SECOND, 0, 5, true },
-            { "b", 20, SECOND, 0, 6, true },
-            { "c", 30, SECOND, 0, 5, true } },
+          { { "a", 10, 60 * SECOND, 0, 5, true, PLAIN },
+            { "b", 20, SECOND, 0, 6, true, PLAIN },
+            { "c", 30, SECOND, 0, 5, true, PLAIN } },
           false,
           "20" },
         { "what remains as it is announced, not as it is",
-          { { "a", 10, SECOND, 9, SECOND, false },
-            { "b", 1000, 1000 * SECOND, 900, SECOND, false },
-            { "c", 30, SECOND, 8, SECOND, false } },
+          { { "a", 10, SECOND, 9, SECOND, false, PLAIN },
+            { "b", 1000, 1000 * SECOND, 900, SECOND, false, PLAIN },
+            { "c", 30, SECOND, 8, SECOND, false, PLAIN } },
           true,
           "1000" },
     };
@@ -145,6 +187,36 @@ static void shows_the_limit_that_matters_most(void **state)
         struct response response;
         respond(&response, D6, rows[i].clamp, rows[i].limits, 3);
         assert_string_equal(value_of(&response, "RateLimit-Limit"), rows[i].wanted);
+    }
+}
+
+static void lists_requests_at_once_in_the_policy_of_draft_11_alone(void **state)
+{
+    (void)state;
+    static const struct weir_quota_field limits[] = {
+        { "burst", 100, 2 * SECOND, 99, 20000, false, PLAIN },
+        { "concurrency", 10, 0, 0, 0, false, "concurrent-requests", { NULL, 0 }, { NULL, 0 } },
+    };
+    static const struct {
+        const char *when;
+        unsigned forms;
+        size_t first;
+        const char *wanted;
+    } rows[] = {
+        { "beside a limit", D11, 0,
+          "RateLimit-Policy: \"burst\";q=100;w=2, \"concurrency\";q=10;qu=\"concurrent-requests\"\n"
+          "RateLimit: \"burst\";r=99;t=1\n" },
+        { "alone", D11, 1, "RateLimit-Policy: \"concurrency\";q=10;qu=\"concurrent-requests\"\n" },
+        { "draft-7 shows the limit", D7, 0,
+          "RateLimit-Policy: 100;w=2\nRateLimit: limit=100, remaining=99, reset=1\n" },
+        { "older forms have no word for it", D7 | D6 | LEGACY, 1, "" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        struct response response;
+        assert_string_equal(respond(&response, rows[i].forms, false, limits + rows[i].first,
+                                    COUNT_OF(limits) - rows[i].first),
+                            rows[i].wanted);
     }
 }
 
@@ -158,35 +230,36 @@ static void clamps_what_remains_to_the_share_of_the_window(void **state)
         const char *unclamped;
     } rows[] = {
         { "ten seconds of a thousand",
-          { "d", 10000, 1000 * SECOND, 10000, 10 * SECOND, false },
+          { "d", 10000, 1000 * SECOND, 10000, 10 * SECOND, false, PLAIN },
           "\"d\";r=100;t=10",
           "\"d\";r=10000;t=10" },
         { "a whole window",
-          { "d", 10000, 1000 * SECOND, 10000, 1000 * SECOND, false },
+          { "d", 10000, 1000 * SECOND, 10000, 1000 * SECOND, false, PLAIN },
           "\"d\";r=10000;t=1000",
           "\"d\";r=10000;t=1000" },
         { "less than the share stays",
-          { "d", 10000, 1000 * SECOND, 99, 10 * SECOND, false },
+          { "d", 10000, 1000 * SECOND, 99, 10 * SECOND, false, PLAIN },
           "\"d\";r=99;t=10",
           "\"d\";r=99;t=10" },
         { "a share below one is one",
-          { "d", 5, 60 * SECOND, 4, 3 * SECOND, false },
+          { "d", 5, 60 * SECOND, 4, 3 * SECOND, false, PLAIN },
           "\"d\";r=1;t=3",
           "\"d\";r=4;t=3" },
         { "a share that is not whole is rounded down",
-          { "d", 7, 10 * SECOND, 7, 4 * SECOND, false },
+          { "d", 7, 10 * SECOND, 7, 4 * SECOND, false, PLAIN },
           "\"d\";r=2;t=4",
           "\"d\";r=7;t=4" },
         { "nothing left stays nothing",
-          { "d", 5, 60 * SECOND, 0, 3 * SECOND, false },
+          { "d", 5, 60 * SECOND, 0, 3 * SECOND, false, PLAIN },
           "\"d\";r=0;t=3",
           "\"d\";r=0;t=3" },
         { "no time left counts as a second",
-          { "d", 120, 60 * SECOND, 120, 0, false },
+          { "d", 120, 60 * SECOND, 120, 0, false, PLAIN },
           "\"d\";r=2;t=0",
           "\"d\";r=120;t=0" },
         { "the largest numbers",
-          { "d", UINT64_MAX, WEIR_WINDOW_MAX_US, UINT64_MAX, WEIR_WINDOW_MAX_US - SECOND, false },
+          { "d", UINT64_MAX, WEIR_WINDOW_MAX_US, UINT64_MAX, WEIR_WINDOW_MAX_US - SECOND, false,
+            PLAIN },
           "\"d\";r=999999968376845;t=31622399",
           "\"d\";r=999999999999999;t=31622399" },
     };
@@ -203,11 +276,12 @@ static void clamps_what_remains_to_the_share_of_the_window(void **state)
 static void keeps_every_number_an_integer_of_the_format(void **state)
 {
     (void)state;
-    static const struct weir_quota_field largest = {
-        "d", UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, true,
+    static const struct weir_quota_field largest = { "d",        UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                                     UINT64_MAX, true,       PLAIN };
+    static const struct weir_quota_field smallest = { "d", 0, 0, 0, 0, false, PLAIN };
+    static const struct weir_quota_field more_than_all = {
+        "d", 5, 60 * SECOND, 6, 0, false, PLAIN
     };
-    static const struct weir_quota_field smallest = { "d", 0, 0, 0, 0, false };
-    static const struct weir_quota_field more_than_all = { "d", 5, 60 * SECOND, 6, 0, false };
     for (int clamp = 0; clamp < 2; clamp++) {
         struct response response;
         assert_string_equal(respond(&response, D11 | LEGACY, clamp, &largest, 1),
@@ -240,8 +314,8 @@ static void escapes_names_and_refuses_those_that_cannot_stand(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);
-        struct weir_quota_field limits[] = { { "fine", 1, SECOND, 0, 0, false },
-                                             { rows[i].name, 1, SECOND, 0, 0, false } };
+        struct weir_quota_field limits[] = { { "fine", 1, SECOND, 0, 0, false, PLAIN },
+                                             { rows[i].name, 1, SECOND, 0, 0, false, PLAIN } };
         struct response response;
         respond(&response, D11, false, &limits[1], 1);
         if (rows[i].wanted != NULL)
@@ -256,13 +330,13 @@ static void escapes_names_and_refuses_those_that_cannot_stand(void **state)
 static void makes_no_lines_of_nothing_or_too_much(void **state)
 {
     (void)state;
-    static const struct weir_quota_field nine[9] = { { "d", 1, SECOND, 1, 0, false } };
+    static const struct weir_quota_field ten[10] = { { "d", 1, SECOND, 1, 0, false, PLAIN } };
     struct response response;
-    respond(&response, D11, false, nine, 0);
+    respond(&response, D11, false, ten, 0);
     assert_int_equal(response.count, 0);
-    respond(&response, D11, false, nine, 9);
+    respond(&response, D11, false, ten, 10);
     assert_int_equal(response.count, 0);
-    respond(&response, D11, false, nine, 8);
+    respond(&response, D11, false, ten, 9);
     assert_int_equal(response.count, 2);
 }
 
@@ -471,8 +545,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_each_form_canonically),
+        cmocka_unit_test(writes_the_same_with_what_was_prepared),
         cmocka_unit_test(never_uses_a_field_name_twice),
         cmocka_unit_test(shows_the_limit_that_matters_most),
+        cmocka_unit_test(lists_requests_at_once_in_the_policy_of_draft_11_alone),
         cmocka_unit_test(clamps_what_remains_to_the_share_of_the_window),
         cmocka_unit_test(keeps_every_number_an_integer_of_the_format),
         cmocka_unit_test(escapes_names_and_refuses_those_that_cannot_stand),

@@ -25,6 +25,35 @@ struct fixture {
     char keys[WEIR_PLAN_KEY_BYTES];
 };
 
+/* What was worked out before makes the same plan as what is worked out for one asker. */
+static void check_prepared(const struct fixture *fixture)
+{
+    struct weir_prepared_set *set = weir_prepared_new(fixture->policy);
+    assert_non_null(set);
+    struct weir_asker asker = fixture->asker;
+    asker.prepared = set;
+    static char keys[WEIR_PLAN_KEY_BYTES];
+    struct weir_plan_of_checks plan;
+    weir_plan_init(&plan, keys, sizeof keys);
+    assert_true(weir_plan_add(&plan, &fixture->policy->rulesets[0], &asker, 3));
+    assert_int_equal(plan.count, fixture->plan.count);
+    for (size_t i = 0; i < plan.count; i++) {
+        const struct weir_spend *spend = &plan.spends[i], *wanted = &fixture->plan.spends[i];
+        assert_int_equal(spend->key_length, wanted->key_length);
+        assert_memory_equal(spend->key, wanted->key, wanted->key_length);
+        assert_int_equal(spend->group_length, wanted->group_length);
+        assert_int_equal(spend->algorithm, wanted->algorithm);
+        assert_int_equal(spend->cost, wanted->cost);
+        assert_memory_equal(&spend->rate, &wanted->rate, sizeof wanted->rate);
+        assert_ptr_equal(spend->calendar, wanted->calendar);
+        assert_ptr_equal(spend->penalty, wanted->penalty);
+        assert_ptr_equal(plan.planned[i].limit, fixture->plan.planned[i].limit);
+        assert_int_equal(plan.planned[i].prepared != NULL, spend->algorithm != WEIR_PENALTY);
+        assert_null(fixture->plan.planned[i].prepared);
+    }
+    weir_prepared_free(set);
+}
+
 static void make_plan(struct fixture *fixture, const char *json, const char *api_key,
                       const char *plan, const char *route)
 {
@@ -43,6 +72,7 @@ static void make_plan(struct fixture *fixture, const char *json, const char *api
     fixture->plan.count = 0;
     fixture->plan.keys = weir_buffer_init(fixture->keys, sizeof fixture->keys);
     assert_true(weir_plan_add(&fixture->plan, &fixture->policy->rulesets[0], &fixture->asker, 3));
+    check_prepared(fixture);
 }
 
 static void drop_plan(struct fixture *fixture)
@@ -212,6 +242,40 @@ static void hands_everything_that_a_limit_says_to_the_store(void **state)
     make_plan(&fixture, one_of_each, NULL, "none", NULL);
     assert_int_equal(fixture.plan.count, 5);
     drop_plan(&fixture);
+}
+
+static void prepares_each_policy_for_each_plan_that_matters(void **state)
+{
+    (void)state;
+    struct weir_policy *policy =
+        parse("{\"default_plan\": \"small\", \"plans\": {\"small\": {\"a\": \"5/minute\"},"
+              " \"large\": {\"a\": \"50/minute\"}, \"free\": {\"a\": \"unlimited\"}},"
+              " \"policies\": {\"planned\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\","
+              " \"rate\": \"plan\"}]}, \"plain\": {\"limits\": [" LIMIT("a", "\"ip\"") "]}}}");
+    struct weir_prepared_set *set = weir_prepared_new(policy);
+    static const struct {
+        const char *plan;
+        bool limits;
+        uint64_t limit;
+    } rows[] = {
+        { "small", true, 5 },   { "large", true, 50 }, { "free", false, 0 },
+        { "unknown", true, 5 }, { NULL, true, 5 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct weir_prepared *prepared =
+            weir_prepared_find(set, &policy->rulesets[0], weir_text_from(rows[i].plan));
+        assert_int_equal(prepared->limits[0].limits, rows[i].limits);
+        if (rows[i].limits)
+            assert_int_equal(prepared->limits[0].spend.rate.limit, rows[i].limit);
+        assert_ptr_equal(
+            weir_prepared_find(set, &policy->rulesets[1], weir_text_from(rows[i].plan)),
+            weir_prepared_find(set, &policy->rulesets[1], WEIR_TEXT("small")));
+    }
+    const struct weir_text none = { NULL, 0 };
+    assert_null(weir_prepared_find(set, &policy->guesses, none));
+    assert_null(weir_prepared_find(NULL, &policy->rulesets[0], none));
+    weir_prepared_free(set);
+    weir_policy_free(policy);
 }
 
 static void takes_no_more_limits_than_a_check_has(void **state)
@@ -420,6 +484,7 @@ int main(void)
         cmocka_unit_test(keeps_the_limits_of_one_client_together),
         cmocka_unit_test(keeps_groups_apart_whatever_clients_are_called),
         cmocka_unit_test(hands_everything_that_a_limit_says_to_the_store),
+        cmocka_unit_test(prepares_each_policy_for_each_plan_that_matters),
         cmocka_unit_test(takes_no_more_limits_than_a_check_has),
         cmocka_unit_test(shares_units_of_windows_and_time_of_the_rest),
         cmocka_unit_test(leaves_three_tries_where_failures_are_counted),

@@ -141,6 +141,12 @@ static const char policy_json[] =
     "\"mode\": \"shadow\", \"on_store_failure\": \"closed\"},"
     "    \"off\": {\"limits\": [{\"name\": \"a\", \"by\": \"ip\", \"rate\": \"0/minute\"}], "
     "\"mode\": \"off\"},"
+    "    \"coarse\": {\"limits\": [{\"name\": \"a\", \"by\": \"api_key\", \"rate\": "
+    "\"4/minute\"}], "
+    "\"retry_after\": \"60s\"},"
+    "    \"secret\": {\"limits\": [{\"name\": \"a\", \"by\": \"api_key\", \"rate\": "
+    "\"4/minute\"}], "
+    "\"retry_after\": \"none\"},"
     "    \"user\": {\"limits\": [{\"name\": \"a\", \"by\": [\"user\", \"ip\"], \"rate\": "
     "\"4/minute\"}]}},"
     "  \"routes\": ["
@@ -155,6 +161,8 @@ static const char policy_json[] =
     "    {\"match\": \"* /shadow\", \"policy\": \"shadow\"},"
     "    {\"match\": \"* /off\", \"policy\": \"off\"},"
     "    {\"match\": \"* /user\", \"policy\": \"user\"},"
+    "    {\"match\": \"* /coarse\", \"auth\": \"required\", \"policy\": \"coarse\"},"
+    "    {\"match\": \"* /secret\", \"auth\": \"required\", \"policy\": \"secret\"},"
     "    {\"match\": \"* /free\", \"auth\": \"required\"} ] }";
 
 struct bench {
@@ -361,6 +369,32 @@ static void gives_no_retry_after_for_the_impossible(void **state)
     assert_string_equal(header(request, "RateLimit"), "\"burst\";r=0;t=5, \"daily\";r=60;t=9");
     assert_int_equal(bench.last.outcome, WEIR_IMPOSSIBLE);
     weir_request_end(request);
+}
+
+/* The text says no more of the wait than the header does. */
+static void tells_the_same_wait_in_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *retry_after, *detail;
+    } rows[] = {
+        { "/coarse", "60", "\"Limit of 4 per 60 seconds reached; retry in 60 seconds.\"" },
+        { "/secret", NULL, "\"Limit of 4 per 60 seconds reached.\"" },
+    };
+    told.answers_at_once = true;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].path);
+        will_refuse(0, 7000000);
+        struct weir_request *request = ask_as(rows[i].path, "foo");
+        by_hand_run(request);
+        assert_int_equal(by_hand_run(request), 429);
+        if (rows[i].retry_after == NULL)
+            assert_null(header(request, "Retry-After"));
+        else
+            assert_string_equal(header(request, "Retry-After"), rows[i].retry_after);
+        assert_non_null(strstr(request->reply.body, rows[i].detail));
+        weir_request_end(request);
+    }
 }
 
 static void tells_nothing_where_identity_is_not_asked_for(void **state)
@@ -918,6 +952,7 @@ int main(void)
         TEST(parks_first_and_asks_once),
         TEST(says_who_refused_and_for_how_long),
         TEST(gives_no_retry_after_for_the_impossible),
+        TEST(tells_the_same_wait_in_words),
         TEST(tells_nothing_where_identity_is_not_asked_for),
         TEST(shows_no_quota_to_an_address_alone),
         TEST(asks_for_identity_before_it_asks_the_store),

@@ -21,6 +21,7 @@ static void fills_in_what_a_file_does_not_say(void **state)
     assert_string_equal(policy->store_url, "memory:");
     assert_string_equal(weir_policy_store_url(policy), "memory:");
     assert_int_equal(policy->store_timeout_ms, 20);
+    assert_int_equal(policy->denial_cache_us, 1000000);
     assert_string_equal(policy->store_prefix, "weir");
     assert_int_equal(policy->store_memory_bytes, 0);
     assert_int_equal(policy->identity.trust.hops, 0);
@@ -81,7 +82,7 @@ static void reads_the_store(void **state)
     struct weir_policy *policy =
         parse("{\"comment\": [1], \"store\": {\"comment\": 2, \"url\": \"redis://u:p@h:1/2\","
               " \"timeout\": \"1s\", \"prefix\": \"shop:eu\", \"memory\": \"2MiB\","
-              " \"connections\": 16},"
+              " \"connections\": 16, \"denial_cache\": \"250ms\"},"
               " \"instances\": 10000, \"mode\": \"off\"}");
     assert_string_equal(policy->store_url, "redis://u:p@h:1/2");
     assert_string_equal(weir_policy_store_url(policy), "redis://u:***@h:1/2");
@@ -89,6 +90,7 @@ static void reads_the_store(void **state)
     assert_string_equal(policy->store_prefix, "shop:eu");
     assert_int_equal(policy->store_memory_bytes, 2097152);
     assert_int_equal(policy->store_connections, 16);
+    assert_int_equal(policy->denial_cache_us, 250000);
     assert_null(policy->store_tls.ca_file);
     assert_null(policy->store_tls.cert_file);
     assert_null(policy->store_tls.key_file);

@@ -283,7 +283,23 @@ static void refuses_lists_that_name_nobody(void **state)
              keys_file, "acme-fre");
     const struct weir_error error = refusal(json);
     assert_error(&error, WEIR_E_REFERENCE, "/deny/api_key/0",
-                 "which is no id in the keys file; did you mean \"acme-free\"?");
+                 "\"acme-fre\" is no id in the keys file; did you mean \"acme-free\"?");
+}
+
+/* The key itself in the place of its id is the likely mistake. */
+static void refuses_a_part_of_a_limit_for_a_key_that_there_is_not(void **state)
+{
+    (void)state;
+    static const char format[] =
+        "{\"api_keys\":{\"file\":\"%s\"},\"policies\":{\"p\":{\"concurrency\":{\"adaptive\":{},"
+        "\"partition_by\":\"api_key\",\"partitions\":{\"%s\":0.5}}}}}";
+    char json[400];
+    snprintf(json, sizeof json, format, keys_file, "foo");
+    const struct weir_error error = refusal(json);
+    assert_error(&error, WEIR_E_REFERENCE, "/policies/p/concurrency/partitions/foo",
+                 "\"foo\" is no id in the keys file.");
+    snprintf(json, sizeof json, format, keys_file, "acme-free");
+    weir_policy_free(parse(json));
 }
 
 static void bounds_the_length_of_lists(void **state)
@@ -325,6 +341,7 @@ int main(void)
         cmocka_unit_test(refuses_to_take_back_what_it_cannot),
         cmocka_unit_test(finds_who_is_named),
         cmocka_unit_test(refuses_lists_that_name_nobody),
+        cmocka_unit_test(refuses_a_part_of_a_limit_for_a_key_that_there_is_not),
         cmocka_unit_test(bounds_the_length_of_lists),
         cmocka_unit_test(warns_of_letting_everybody_through),
     };

@@ -244,6 +244,7 @@ static void refuses_values_of_another_type(void **state)
           "the name of a file" },
         { "{\"store\":{\"tls\":{\"server_name\":1}}}", WEIR_E_TYPE, "/store/tls/server_name",
           "such as \"redis.example\"" },
+        { "{\"store\":{\"denial_cache\":1}}", WEIR_E_TYPE, "/store/denial_cache", "\"0s\"" },
         { "{\"store\":{\"timeout\":20}}", WEIR_E_TYPE, "/store/timeout", "such as \"20ms\"" },
         { "{\"store\":{\"prefix\":null}}", WEIR_E_TYPE, "/store/prefix", "The value is null" },
         { "{\"store\":{\"memory\":1048576}}", WEIR_E_TYPE, "/store/memory", "such as \"64MiB\"" },
@@ -374,6 +375,9 @@ static void refuses_numbers_out_of_range(void **state)
         { "{\"store\":{\"timeout\":\"61s\"}}", WEIR_E_VALUE, "/store/timeout", "to \"60s\"" },
         { "{\"store\":{\"timeout\":\"20\"}}", WEIR_E_VALUE, "/store/timeout",
           "The value is \"20\"" },
+        { "{\"store\":{\"denial_cache\":\"61s\"}}", WEIR_E_VALUE, "/store/denial_cache",
+          "\"0s\" to ask the store about each request, or a duration up to \"1m\"" },
+        { "{\"store\":{\"denial_cache\":\"1\"}}", WEIR_E_VALUE, "/store/denial_cache", "\"0s\"" },
         { "{\"store\":{\"connections\":0}}", WEIR_E_VALUE, "/store/connections", "from 1 to 16" },
         { "{\"store\":{\"connections\":17}}", WEIR_E_VALUE, "/store/connections", "from 1 to 16" },
         { "{\"store\":{\"connections\":1.5}}", WEIR_E_VALUE, "/store/connections",
@@ -617,17 +621,11 @@ static void says_what_is_not_there_yet(void **state)
     (void)state;
     static const char later[] = "arrives with a later version";
     static const struct row rows[] = {
-        { NAMED(",\"lease\":\"auto\""), WEIR_E_NOT_YET, AT("lease"), "\"lease\" arrives" },
-        { POLICY(GOOD_LIMITS ",\"concurrency\":{}"), WEIR_E_NOT_YET, "/policies/p/concurrency",
-          later },
         { POLICY(GOOD_LIMITS ",\"enforce_percent\":10"), WEIR_E_NOT_YET,
           "/policies/p/enforce_percent", "use \"mode\": \"shadow\"" },
         { "{\"include\":\"a.json\"}", WEIR_E_NOT_YET, "/include", "\"include\" arrives" },
         { "{\"enforce_percent\":10}", WEIR_E_NOT_YET, "/enforce_percent", later },
-        { "{\"concurrency\":{}}", WEIR_E_NOT_YET, "/concurrency", later },
         { "{\"admin\":{}}", WEIR_E_NOT_YET, "/admin", later },
-        { ROUTE("\"match\":\"GET /\",\"concurrency\":{}"), WEIR_E_NOT_YET, "/routes/0/concurrency",
-          later },
     };
     refuse_all(rows, COUNT_OF(rows));
 }

@@ -96,7 +96,9 @@ static const char policy_json[] =
     " \"on_store_failure\": \"memory\"}, \"q\": {\"limits\": [{\"name\": \"a\","
     " \"by\": \"field:username\", \"rate\": \"9/hour\", \"on_success\": {\"forgive\": \"b\"}},"
     " {\"name\": \"b\", \"by\": [\"ip\", \"field:username\"], \"rate\": \"5/hour\","
-    " \"on_success\": \"reset\"}], \"deny\": {\"user\": [\"x\"], \"ip\": [\"192.0.2.1\"]}}},"
+    " \"on_success\": \"reset\"}], \"deny\": {\"user\": [\"x\"], \"ip\": [\"192.0.2.1\"]}},"
+    " \"r\": {\"concurrency\": {\"adaptive\": {}, \"partitions\": {\"free\": 0.5}, \"fixed\": 2,"
+    " \"by\": \"ip\"}}, \"s\": {\"concurrency\": {\"group\": \"r\"}}},"
     " \"allow\": {\"ip\": [\"0.0.0.0/0\"], \"api_key\": [\"one\"], \"tenant\": [\"t\"]},"
     " \"routes\": [{\"match\": \"GET /a/:b\", \"policy\": \"p\", \"cost\": 1000},"
     " {\"match\": \"GET /a/c\", \"policy\": \"p\"}], \"default\": \"p\"}";

@@ -130,6 +130,10 @@ static void warns(void **state)
           "/policies/p/limits/0/rate", "4 instances lets 3 of the limit \"a\" through" },
         { SHARED("100", "90/second", ",\"burst\":40"), WEIR_W_SHARE_ROUNDED_UP,
           "/policies/p/limits/0/rate", "together 100, where the limit is 40." },
+        { "{\"secret\":\"0123456789abcdef\",\"instances\":3," REDIS ",\"policies\":{\"p\":{"
+          "\"concurrency\":{\"fixed\":10,\"by\":\"api_key\"}}}}",
+          WEIR_W_SLOTS_PER_PROCESS, "/policies/p/concurrency/fixed",
+          "a client gets up to 30 in all" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].json);
