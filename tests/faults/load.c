@@ -10,7 +10,7 @@
  * requests.
  *
  * It stops after S seconds, at SIGTERM, or when its standard input ends; then it waits for the
- * answers that are still missing, at most 5 s, and prints a line of JSON for each target. FILE gets
+ * answers that are still missing, at most 30 s, and prints a line of JSON for each target. FILE gets
  * a line for each request:
  *
  *     time (s, CLOCK_MONOTONIC)  target  client  status (0: none came)  latency (µs)  remaining  Retry-After
@@ -34,7 +34,7 @@
 #define TARGETS_MAX     8
 #define CONNECTIONS_MAX 1000
 #define BODY_MAX        65536
-#define LAST_ANSWERS_NS UINT64_C(5000000000)
+#define LAST_ANSWERS_NS UINT64_C(30000000000)
 
 struct options {
     uint16_t port;

@@ -1,6 +1,9 @@
 /* The server of the fault suite: a small application for libmicrohttpd, wrapped by weir, or bare.
  *
- *     fault_server [--policy FILE] [--threads N]
+ *     fault_server [--policy FILE] [--threads N] [--waiting auto|thread|place|serve]
+ *
+ * --waiting says where requests wait for the store: with "serve" in place as well, in the threads of
+ * weir_serve().
  *
  * Prints "listening on http://127.0.0.1:PORT", serves until SIGTERM, frees all it has, and prints
  * what happened as one line of JSON: how often the application ran for each path, and how many
@@ -29,6 +32,8 @@
 struct options {
     const char *policy;
     unsigned threads;
+    enum weir_wait_mode waiting;
+    bool is_served;
 };
 
 static struct {
@@ -223,8 +228,9 @@ static void write_line(void *self, enum weir_level level, const char *text)
             text);
 }
 
-static bool wrap(const char *file)
+static bool wrap(const struct options *options)
 {
+    const char *file = options->policy;
     const struct weir_log log = { write_line, NULL };
     struct weir_error error = WEIR_NO_ERROR;
     if (weir_policy_load(file, &weir.policy, &error) == WEIR_OK
@@ -232,7 +238,9 @@ static bool wrap(const char *file)
                                                  .on_decision = count_decision),
                             &weir.limiter, &error)
                == WEIR_OK
-        && weir_chain_new(WEIR_CHAIN_OPTIONS(.log = log), &weir.chain, &error) == WEIR_OK
+        && weir_chain_new(WEIR_CHAIN_OPTIONS(.log = log, .waiting = options->waiting), &weir.chain,
+                          &error)
+               == WEIR_OK
         && weir_chain_use(weir.chain, weir_limit(weir.limiter)) == WEIR_OK
         && weir_chain_serve(weir.chain, WEIR_APP(.handler = answer, .completed = forget))
                == WEIR_OK)
@@ -274,20 +282,58 @@ static bool stop(struct MHD_Daemon *daemon)
     return true;
 }
 
-static bool serve(const struct options *options, const sigset_t *signals)
+static void wait_for_signal(unsigned port, const sigset_t *signals)
 {
-    struct MHD_Daemon *daemon = start(options);
-    if (daemon == NULL) {
-        fprintf(stderr, "libmicrohttpd did not start.\n");
-        return false;
-    }
-    printf("listening on http://127.0.0.1:%u\n",
-           (unsigned)MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
+    printf("listening on http://127.0.0.1:%u\n", port);
     fflush(stdout);
     int number;
     while (sigwait(signals, &number) != 0)
         continue;
+}
+
+static bool serve_by_weir(const struct options *options, const sigset_t *signals)
+{
+    struct weir_server *server = NULL;
+    struct weir_error error = WEIR_NO_ERROR;
+    if (weir_serve(
+            weir.chain,
+            WEIR_SERVE_OPTIONS(.threads = options->threads, .idle_timeout_s = IDLE_TIMEOUT_S),
+            &server, &error)
+        != WEIR_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return false;
+    }
+    wait_for_signal(weir_server_port(server), signals);
+    return weir_server_stop(server, DRAIN_MS);
+}
+
+static bool serve(const struct options *options, const sigset_t *signals)
+{
+    if (options->is_served && weir.chain != NULL)
+        return serve_by_weir(options, signals);
+    struct MHD_Daemon *daemon = start(options);
+    struct weir_error error = WEIR_NO_ERROR;
+    if (daemon == NULL
+        || (weir.chain != NULL && weir_chain_check(weir.chain, daemon, &error) != WEIR_OK)) {
+        fprintf(stderr, "libmicrohttpd did not start. %s\n", error.text);
+        return false;
+    }
+    wait_for_signal(MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port, signals);
     return stop(daemon);
+}
+
+static bool read_waiting(struct options *options, const char *text)
+{
+    static const char *const modes[] = { [WEIR_WAIT_AUTO] = "auto",
+                                         [WEIR_WAIT_STORE_THREAD] = "thread",
+                                         [WEIR_WAIT_IN_PLACE] = "place" };
+    options->is_served = strcmp(text, "serve") == 0;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(text, modes[i]) == 0) {
+            options->waiting = (enum weir_wait_mode)i;
+            return true;
+        }
+    return options->is_served;
 }
 
 static bool read_options(struct options *options, int argc, char **argv)
@@ -298,6 +344,8 @@ static bool read_options(struct options *options, int argc, char **argv)
             options->policy = argv[i + 1];
         else if (strcmp(argv[i], "--threads") == 0)
             options->threads = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--waiting") == 0 && read_waiting(options, argv[i + 1]))
+            continue;
         else
             return false;
     }
@@ -308,7 +356,8 @@ int main(int argc, char **argv)
 {
     struct options options;
     if (!read_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: fault_server [--policy FILE] [--threads N]\n");
+        fprintf(stderr, "usage: fault_server [--policy FILE] [--threads N] "
+                        "[--waiting auto|thread|place|serve]\n");
         return 2;
     }
     /* Before any other thread is there, so that all leave the signal to sigwait(). */
@@ -318,7 +367,7 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 
-    bool is_fine = options.policy == NULL || wrap(options.policy);
+    bool is_fine = options.policy == NULL || wrap(&options);
     is_fine = is_fine && serve(&options, &signals);
     unwrap();
     print_counts();

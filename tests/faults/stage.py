@@ -23,7 +23,6 @@ import json
 import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import time
@@ -33,6 +32,15 @@ import support
 from support import PRO, Client, Program, make_config, make_folder, wait_until, write_config
 
 FOLDER = os.environ["WEIR_FAULT_PROGRAMS"]
+
+# Where the server's requests wait for the store: as it does by itself, unless the environment says
+# "thread", "place" or "serve".
+WAITING = os.environ.get("WEIR_WAITING", "auto")
+
+# So many connections to one Redis at once: the store's own, and that of each thread which serves.
+THREADS = 2
+CONNECTIONS_EACH = 1 if WAITING == "thread" else 1 + THREADS
+
 MODE = os.environ.get("WEIR_FAULTS", "")
 STRICT = MODE == "strict"
 BRIEF = MODE == "brief"
@@ -48,7 +56,7 @@ CONNECTIONS = 100
 
 # What is promised, and what a busy machine may add to it.
 LATE_S = 0.005 if STRICT else 1
-RETURN_S = 2 if STRICT else 10
+RETURN_S = 2 if STRICT else 30
 
 ROUTES = ("/open", "/closed", "/memory", "/tight")
 MANY = 1_000_000
@@ -106,9 +114,10 @@ class Played(Program):
 class Server(Played):
     """The server under test; `around` is a command that starts it in other surroundings."""
 
-    def __init__(self, test, config=None, around=(), threads=2):
+    def __init__(self, test, config=None, around=(), threads=THREADS):
         folder = make_folder(test)
-        arguments = [*around, os.path.join(FOLDER, "fault_server"), "--threads", str(threads)]
+        arguments = [*around, os.path.join(FOLDER, "fault_server"), "--threads", str(threads),
+                     "--waiting", WAITING]
         if config is not None:
             arguments += ["--policy", write_files(folder, config)]
         self.start_process(arguments, folder, stdout=subprocess.PIPE, text=True)
@@ -192,16 +201,6 @@ class Proxy(Played):
         return int(self.do("connections")[0])
 
 
-def reserved_port(test):
-    """A port for a server that may be restarted: it stays bound, by a socket that shares it, so that
-    the system gives it to nobody else meanwhile."""
-    holder = socket.socket()
-    test.addCleanup(holder.close)
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", 0))
-    return holder.getsockname()[1]
-
-
 class Redis(support.Redis):
     """A Redis with options of its own; `around` as for a Server."""
 
@@ -209,10 +208,7 @@ class Redis(support.Redis):
 
     def __init__(self, test, *options, around=(), tcp=False):
         self.options, self.around = options, around
-        super().__init__(test, tcp, start=False)
-        if tcp:
-            self.port = reserved_port(test)
-        self.start()
+        super().__init__(test, tcp)
 
     def connect(self):
         """In the database where the play is."""
@@ -321,6 +317,8 @@ class Stage:
     def __init__(self, test, url, around=(), rate=RATE, clients=1, timeout_ms=TIMEOUT_MS,
                  **store):
         self.test, self.rate, self.clients, self.timeout_ms = test, rate, clients, timeout_ms
+        # Of a group of them one that has gone need not come back.
+        self.has_one_server = "+sentinel:" not in url and "+cluster:" not in url
         self.server = Server(test, policy_for(url, timeout_ms, **store), around)
         self.client = Client(("127.0.0.1", self.server.port))
         test.addCleanup(self.client.close)
@@ -357,9 +355,18 @@ class Stage:
         wait_until(self.is_failing, "requests fail")
 
     def wait_until_back(self):
-        """The fault is over now; returns when the server has seen it."""
+        """The fault is over now; returns when the server has seen it, and has said so: of several
+        connections the last one to come back is not the one that was looked at, and whoever came and
+        went a moment ago must last before he is said to be back."""
         self.returned_at = time.monotonic()
         wait_until(self.is_normal, "the server is back to normal")
+        if self.has_one_server:
+            wait_until(self.has_said_so, "the log says that it is back")
+
+    def has_said_so(self):
+        told = [line[2] for line in self.server.lines()
+                if "is not answering" in line[2] or "answers again after" in line[2]]
+        return told == [] or "answers again after" in told[-1]
 
     def end(self):
         answers = self.load.stop()
@@ -457,7 +464,8 @@ class FaultTest(unittest.TestCase):
     def check_times(self, outcome):
         """No request waits past its deadline, and limits hold again soon after Redis is back."""
         late_s = self.play.timeout_ms / 1000 + LATE_S
-        self.assertLess(outcome.slowest_s() if STRICT else outcome.quantile_s(0.99), late_s)
+        # A deadline that is not kept makes all wait who come while Redis is gone; a busy machine, some.
+        self.assertLess(outcome.slowest_s() if STRICT else outcome.quantile_s(0.9), late_s)
         if outcome.return_s() is not None:
             self.assertLess(outcome.return_s(), RETURN_S)
 

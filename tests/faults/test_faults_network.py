@@ -32,11 +32,13 @@ class ProxyFaults(FaultTest):
     def fail_by(self, command, outage_s=OUTAGE_S):
         """The proxy does something that makes requests fail, for a while."""
         play = self.start()
+        since = time.monotonic()
         self.proxy.do(command)
         play.wait_until_failing()
         play.hold(outage_s)
         self.proxy.do("pass")
         play.wait_until_back()
+        self.outage_s = time.monotonic() - since
         play.hold(0.2)
         return self.end()
 
@@ -47,7 +49,7 @@ class ProxyFaults(FaultTest):
         self.proxy.do("pass")
         play.hold(0.2)
         self.assert_unharmed(self.end())
-        self.assertEqual(self.proxy.connections(), 1)
+        self.assertLessEqual(self.proxy.connections(), stage.CONNECTIONS_EACH)
 
     def test_replies_come_late(self):
         outcome = self.fail_by(f"delay {TIMEOUT_MS}")
@@ -78,16 +80,19 @@ class ProxyFaults(FaultTest):
         """Each of them works, a moment long; neither the log nor Redis is flooded with them."""
         outcome = self.fail_by("reset 100")
         self.assert_failed(outcome, "unavailable")
-        self.assertLess(len(outcome.said("is not answering")), 10)
-        self.assertLess(self.proxy.connections(), 50)
+        # A line a second; and pauses between the tries, which are longest in the end.
+        self.assertLess(len(outcome.said("is not answering")), 8 + self.outage_s)
+        most = (40 + 5 * self.outage_s) * stage.CONNECTIONS_EACH
+        self.assertLess(self.proxy.connections(), most)
 
     @unless_brief
     def test_nothing_comes_through_a_half_open_connection(self):
         outcome = self.fail_by("swallow")
         self.assert_failed(outcome, "unavailable")
         self.assert_logged(outcome, "5 timeouts")
-        # The first, and one at a time to see whether it is over.
-        self.assertLessEqual(self.proxy.connections(), 4)
+        # The first, and one at a time to see whether it is over, each for a second.
+        most = (3 + self.outage_s) * stage.CONNECTIONS_EACH
+        self.assertLessEqual(self.proxy.connections(), most)
 
     def test_the_peer_is_a_black_hole(self):
         outcome = self.fail_by("blackhole")
@@ -97,16 +102,18 @@ class ProxyFaults(FaultTest):
     @unless_brief
     def test_connections_are_reset_now_and_then(self):
         """One that lasted is replaced at once, and hardly anybody notices."""
-        play = self.start()
+        play = self.start(timeout_ms=stage.PATIENT_MS)
         for _ in range(3):
             play.hold(1.2)
+            before = self.proxy.connections()
             self.proxy.do("drop")
-        play.wait_until_back()
+            wait_until(lambda: self.proxy.connections() >= before + 1, "another connection is made")
+            play.wait_until_back()
         play.hold(0.2)
         outcome = self.end()
-        self.assertEqual(self.proxy.connections(), 4)
+        self.assertLessEqual(self.proxy.connections(), 4 * stage.CONNECTIONS_EACH)
         self.assert_logged(outcome, ENDED, times=3)
-        self.assertLess(len(outcome.failures()), len(outcome.answers) / 20)
+        self.assertLess(len(outcome.failures()), len(outcome.answers) / (20 if stage.STRICT else 8))
 
 
 # namespaces
@@ -282,13 +289,13 @@ class NameFaults(FaultTest):
 
     def test_name_server_falls_silent(self):
         """Nothing waits for it: neither requests, nor the return, nor the end of the server."""
-        play = self.start(patience_s=5)
+        play = self.start(patience_s=20)
         play.wait_until_back()
         play.hold(0.2)
         outcome = self.end()
         self.assert_failed(outcome, "unavailable")
         self.assert_logged(outcome, ENDED)
-        self.assertLess(outcome.stop_s, 3)
+        self.assertLess(outcome.stop_s, 10)
 
     @unless_brief
     def test_name_server_falls_silent_while_redis_is_away(self):

@@ -4,14 +4,15 @@ import time
 import unittest
 
 from stage import BRIEF, PATIENT_MS, TIMEOUT_MS, FaultTest, Proxy, Redis
-from support import wait_until
 from topologies import AT_ONCE, follow
 
 TIMEOUTS = "5 timeouts"
 ENDED = "Server closed the connection|Connection reset by peer|Broken pipe"
 
-# Long enough for the breaker to open, and for requests that meet it open.
+# Long enough for the breaker to open, and for requests that meet it open; and where the outage ends
+# by itself, also for a busy machine to see it.
 OUTAGE_S = 0.5 + 2 * TIMEOUT_MS / 1000
+LONG_OUTAGE_S = 4
 
 unless_brief = unittest.skipIf(BRIEF, "a chosen part is enough under a sanitizer")
 
@@ -34,7 +35,7 @@ class RedisFaults(FaultTest):
     @unless_brief
     def test_clients_paused(self):
         play = self.stage(Redis(self))
-        self.redis.command("CLIENT", "PAUSE", str(int(OUTAGE_S * 1000)), "ALL")
+        self.redis.command("CLIENT", "PAUSE", str(LONG_OUTAGE_S * 1000), "ALL")
         play.wait_until_failing()
         self.redis.command("PING")  # is answered when the pause is over
         play.wait_until_back()
@@ -45,7 +46,7 @@ class RedisFaults(FaultTest):
     @unless_brief
     def test_asleep(self):
         play = self.stage(Redis(self, "--enable-debug-command", "yes"))
-        self.redis.begin(self, "DEBUG", "SLEEP", f"{OUTAGE_S:.1f}")
+        self.redis.begin(self, "DEBUG", "SLEEP", str(LONG_OUTAGE_S))
         play.wait_until_failing()
         self.redis.command("PING")
         play.wait_until_back()
@@ -72,9 +73,6 @@ class RedisFaults(FaultTest):
         play.hold(0.5)
         redis.start()
         play.wait_until_back()
-        # Of several connections the last one is not the one that was looked at.
-        wait_until(lambda: any("answers again" in line[2] for line in play.server.lines()),
-                   "the log says that it is back")
         play.hold(0.2)
         outcome = self.end(losses)
         self.assert_failed(outcome, "unavailable")
@@ -158,7 +156,9 @@ class RedisFaults(FaultTest):
         play.wait_until_back()
         outcome = self.end()
         self.assert_failed(outcome, "error")
-        self.assertEqual(outcome.lines, [])
+        # It answers. Where errors are all there is for a second, that is said in other words.
+        self.assertEqual(len(outcome.said(r"does not count \(OOM .*|counts again after")),
+                         len(outcome.lines), outcome.lines)
         self.assert_exact(outcome)
 
 

@@ -45,7 +45,7 @@ class SentinelFaults(FaultTest):
         died_at = time.monotonic()
         self.follow(play)
         # The old one comes back, and is made a replica: nobody goes back to it.
-        self.master.start(keeps_port=True)
+        self.master.start()
         play.hold(1)
         outcome = self.end(losses=1)
         self.assert_failed(outcome, "unavailable")

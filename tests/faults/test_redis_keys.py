@@ -4,16 +4,18 @@ import re
 import time
 import unittest
 
-from stage import BRIEF, FaultTest, Proxy, Redis, Server
-from support import FREE, Client, make_config, wait_until
+from stage import BRIEF, CONNECTIONS_EACH, FaultTest, Proxy, Redis, Server
+from support import FREE, PATIENCE_S, Client, make_config, wait_until
 
 ALGORITHMS = ("gcra", "token-bucket", "leaky-bucket", "fixed-window", "sliding-counter",
               "sliding-log")
-WINDOW_MS = 60_000
+
+# Longer than any test takes, so that hardly one meets the end of a window on the clock.
+RATE, WINDOW_MS = "10/366days", 366 * 86_400_000
 
 
 def limits_of(algorithm, *names, **fields):
-    return [{"name": name, "by": "api_key", "rate": "10/minute", "algorithm": algorithm, **fields}
+    return [{"name": name, "by": "api_key", "rate": RATE, "algorithm": algorithm, **fields}
             for name in names]
 
 
@@ -23,7 +25,7 @@ def every_kind_of_policy():
     policies["first"] = limits_of("fixed-window", "only", start="first")
     policies["group"] = limits_of("gcra", "one") + limits_of("fixed-window", "two") \
         + limits_of("sliding-counter", "three")
-    policies["apart"] = limits_of("gcra", "one") + [{"name": "two", "by": "ip", "rate": "10/minute"}]
+    policies["apart"] = limits_of("gcra", "one") + [{"name": "two", "by": "ip", "rate": RATE}]
     return policies
 
 
@@ -32,7 +34,8 @@ class RedisKeys(FaultTest):
         routes = [(f"* /{name}", {"auth": "required", "policy": name, "cost": cost})
                   for name in policies]
         self.server = Server(self, make_config(policies, routes,
-                                               store={"url": redis.url, "timeout": timeout}))
+                                               store={"url": redis.url, "timeout": timeout,
+                                                      "denial_cache": "0s"}))
         self.client = Client(("127.0.0.1", self.server.port))
         self.addCleanup(self.client.close)
         wait_until(lambda: self.server.state()["answering"], "the server has found Redis")
@@ -108,12 +111,19 @@ class RedisKeys(FaultTest):
 
     def test_each_window_is_whole_though_requests_come_at_its_last_moment(self):
         redis = Redis(self)
-        policies = {"short": [{"name": "only", "by": "api_key", "rate": "5/50ms",
+        policies = {"short": [{"name": "only", "by": "api_key", "rate": "5/100ms",
                                "algorithm": "fixed-window", "start": "first"}]}
         self.serve(redis, policies)
         let_through = []
-        end = time.monotonic() + (1 if BRIEF else 2)
-        while time.monotonic() < end:
+        start = time.monotonic()
+
+        def has_seen_it_all():
+            """Some windows, and one that was used up, which a slow machine may seldom manage."""
+            passed_s = time.monotonic() - start
+            return passed_s > PATIENCE_S or (passed_s > (1 if BRIEF else 2) and 0 in let_through
+                                             and let_through.count(4) > 5)
+
+        while not has_seen_it_all():
             answer = self.get("/short")
             if answer.status == 200:
                 let_through.append(answer.quotas()["only"]["r"])
@@ -137,7 +147,7 @@ class RedisKeys(FaultTest):
             proxy.do("drop")
             play.hold(0.1)
             names = re.findall(r"user=(\w+)", redis.command("CLIENT", "LIST"))
-            self.assertLessEqual(names.count("meter"), 1)
+            self.assertLessEqual(names.count("meter"), CONNECTIONS_EACH)
         play.wait_until_back()
         outcome = self.end()
         databases = re.findall(r"^db(\d+):", redis.command("INFO", "keyspace"), flags=re.M)

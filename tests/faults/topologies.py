@@ -6,8 +6,8 @@ import signal
 import subprocess
 
 import support
-from stage import Redis, reserved_port
-from support import Program, make_folder, wait_until
+from stage import Redis
+from support import Program, make_folder, reserved_port, wait_until
 
 
 def is_master(redis):
@@ -196,8 +196,16 @@ class Cluster:
     def held(self, route):
         return sum(node.held(route) for node in self.masters())
 
+    @staticmethod
+    def redirections(node, kind):
+        """How often a node has answered "ASK" or "MOVED"."""
+        found = re.search(rf"errorstat_{kind}:count=(\d+)", node.command("INFO", "errorstats"))
+        return int(found[1]) if found else 0
+
     def move(self, slot, source, target, pause):
-        """Moves a slot as redis-cli does, and lets time pass while it is half there."""
+        """Moves a slot as redis-cli does, and lets time pass while it is half there, until somebody
+        is sent on."""
+        asked = self.redirections(source, "ASK")
         self.do(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id)
         self.do(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", target.id)
         pause()
@@ -206,5 +214,6 @@ class Cluster:
                 reply = source.command("MIGRATE", "127.0.0.1", str(target.port), key, "0", "5000")
                 assert reply in ("OK", "NOKEY"), reply
             pause()
+        wait_until(lambda: self.redirections(source, "ASK") > asked, "somebody is sent on")
         for node in (target, source):
             self.do(node, "CLUSTER", "SETSLOT", str(slot), "NODE", target.id)

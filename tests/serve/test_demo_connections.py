@@ -182,7 +182,8 @@ class Leaving(DemoTest):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
     def test_answer_requests_that_wait_when_the_server_stops(self):
-        for options in ([], ["--threads", "1"], ["--mode", "thread-per-connection"]):
+        for options in ([], ["--threads", "1"], ["--mode", "thread-per-connection"],
+                        ["--mode", "serve"]):
             with self.subTest(options=options):
                 self.check_stop(options)
 

@@ -44,7 +44,7 @@ def config_for(redis, timeout_s):
             ("GET /ip", {"policy": "other", "auth": "none"}),
         ],
         # Each request is to ask Redis, those that it has refused a moment ago as well.
-        store={"url": redis.url, "timeout": f"{int(timeout_s * 1000)}ms"},
+        store={"url": redis.url, "timeout": f"{int(timeout_s * 1000)}ms", "denial_cache": "0s"},
         instances=2,
     )
 
@@ -266,7 +266,8 @@ class Kinds(DemoTest):
         config = one_limit("ip", "10/hour")
         config["policies"]["only"]["on_store_failure"] = {
             "timeout": "open", "unavailable": "memory", "error": "closed"}
-        config.update({"instances": 2, "store": {"url": self.redis.url, "timeout": "3s"}})
+        config.update({"instances": 2, "store": {"url": self.redis.url, "timeout": "3s",
+                                                "denial_cache": "0s"}})
         self.demo = Demo(self, config)
         self.client = self.demo.client()
         wait_until(lambda: self.get().status == 200 and not self.failures(), "Redis decides")

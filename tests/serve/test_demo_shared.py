@@ -99,7 +99,7 @@ class Shared(DemoTest):
         config["store"] = {"url": redis.url, "timeout": "10s"}
         for number, options in enumerate((["--threads", "1"], ["--mode", "poll"],
                                           ["--mode", "poll", "--threads", "1"],
-                                          ["--mode", "thread-per-connection"])):
+                                          ["--mode", "thread-per-connection"], ["--mode", "serve"])):
             with self.subTest(options=options):
                 demo = Demo(self, config, options=options)
                 counts = Crowd(self, [demo], 40).ask("/ip", {"X-Round": f"mode {number}"})

@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "chain/chain_internal.h"
 #include "client.h"
+#include "store/store.h"
 
 /* a thread that wakes whatever is handed to it, as a store does */
 
@@ -70,17 +72,121 @@ static void forget_tickets(void)
     pthread_mutex_unlock(&waker.lock);
 }
 
+/* a store whose lanes answer all that they have whenever they are driven, unless they are held back */
+
+struct weir_lane {
+    struct weir_check *checks[WEIR_WORKER_STAYING_MAX];
+    size_t count;
+    uint64_t drives;
+};
+
+static atomic_uint open_lanes;
+
+static struct weir_lane *open_lane(void *self)
+{
+    (void)self;
+    struct weir_lane *lane = calloc(1, sizeof *lane);
+    assert_non_null(lane);
+    atomic_fetch_add(&open_lanes, 1);
+    return lane;
+}
+
+static void close_lane(struct weir_lane *lane)
+{
+    assert_int_equal(lane->count, 0);
+    atomic_fetch_sub(&open_lanes, 1);
+    free(lane);
+}
+
+static bool is_lane_over(const struct weir_lane *lane)
+{
+    (void)lane;
+    return false;
+}
+
+static bool look_at_lane(struct weir_lane *lane)
+{
+    (void)lane;
+    return true;
+}
+
+static bool is_lane_ready(const struct weir_lane *lane)
+{
+    (void)lane;
+    return true;
+}
+
+static void submit_to_lane(struct weir_lane *lane, struct weir_check *check)
+{
+    lane->checks[lane->count++] = check;
+}
+
+static void end_check(struct weir_lane *lane, size_t index, enum weir_store_result result)
+{
+    struct weir_check *check = lane->checks[index];
+    memmove(&lane->checks[index], &lane->checks[index + 1],
+            (--lane->count - index) * sizeof(struct weir_check *));
+    check->result = result;
+    check->done(check);
+}
+
+static void cancel_in_lane(struct weir_lane *lane, struct weir_check *check)
+{
+    for (size_t i = 0; i < lane->count; i++)
+        if (lane->checks[i] == check) {
+            end_check(lane, i, WEIR_STORE_CANCELLED);
+            return;
+        }
+}
+
+static bool drive_lane(struct weir_lane *lane, int fd, uint64_t wait_us)
+{
+    lane->drives++;
+    if (wait_us == 0)
+        return false;
+    pthread_mutex_lock(&waker.lock);
+    bool is_held = waker.holds_back;
+    pthread_mutex_unlock(&waker.lock);
+    while (!is_held && lane->count > 0)
+        end_check(lane, 0, WEIR_STORE_ANSWERED);
+    struct pollfd polled = { .fd = fd, .events = POLLIN };
+    return poll(&polled, 1, is_held ? (int)(wait_us / 1000) + 1 : 0) > 0;
+}
+
+static const struct weir_lane_type lane_type = {
+    .open = open_lane,
+    .close = close_lane,
+    .is_over = is_lane_over,
+    .look = look_at_lane,
+    .submit = submit_to_lane,
+    .cancel = cancel_in_lane,
+    .drive = drive_lane,
+    .is_ready = is_lane_ready,
+};
+
+static const struct weir_store lane_store = { .lanes = &lane_type };
+
 /* the chain under test: a link that waits, a few handlers */
 
-static atomic_uint entered, ended, handled;
+static atomic_uint entered, ended, handled, stayed;
+static bool in_place; /* of the mode */
+
+struct wait {
+    bool has_waited;
+    struct weir_check check;
+};
 
 static enum weir_step wait_once(void *self, struct weir_request *request)
 {
-    bool *has_waited = weir_request_slot(request, self);
-    if (*has_waited)
+    struct wait *wait = weir_request_slot(request, self);
+    if (wait->has_waited)
         return WEIR_NEXT;
-    *has_waited = true;
+    wait->has_waited = true;
     atomic_fetch_add(&entered, 1);
+    if (in_place && weir_in_place_ask(request, &lane_store, &wait->check)) {
+        atomic_fetch_add(&stayed, 1);
+        return WEIR_WAIT;
+    }
     struct weir_ticket ticket = weir_park(request);
     if (ticket.number == 0)
         return WEIR_NEXT;
@@ -90,8 +196,8 @@ static enum weir_step wait_once(void *self, struct weir_request *request)
 
 static void count_end(void *self, struct weir_request *request)
 {
-    (void)self;
-    (void)request;
+    struct wait *wait = weir_request_slot(request, self);
+    weir_in_place_cancel(request, &wait->check);
     atomic_fetch_add(&ended, 1);
 }
 
@@ -159,26 +265,51 @@ static enum weir_step own_response(void *self, struct weir_request *request)
 
 /* daemons in all modes */
 
-enum mode { EPOLL, SELECT, POLL, POOL, THREADS, NO_SUSPEND, OWN_LOOP };
+enum mode {
+    EPOLL,
+    SELECT,
+    POLL,
+    POOL,
+    THREADS,
+    NO_SUSPEND,
+    OWN_LOOP,
+    EPOLL_IN_PLACE,
+    POOL_IN_PLACE,
+    NO_SUSPEND_IN_PLACE,
+    SERVED,
+    SERVED_IN_PLACE,
+    MODES
+};
 
 static const struct {
     const char *name;
     unsigned flags;
     unsigned pool;
+    bool in_place;
 } modes[] = {
-    [EPOLL] = { "internal epoll", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
-    [SELECT] = { "internal select", SELECT_LOOP | MHD_ALLOW_SUSPEND_RESUME, 0 },
-    [POLL] = { "internal poll", MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0 },
-    [POOL] = { "a pool", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 3 },
+    [EPOLL] = { "internal epoll", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
+                false },
+    [SELECT] = { "internal select", SELECT_LOOP | MHD_ALLOW_SUSPEND_RESUME, 0, false },
+    [POLL] = { "internal poll", MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, false },
+    [POOL] = { "a pool", MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 3, false },
     [THREADS] = { "a thread for each connection",
-                  MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0 },
-    [NO_SUSPEND] = { "a pool that cannot suspend", MHD_USE_EPOLL_INTERNAL_THREAD, 3 },
-    [OWN_LOOP] = { "the program's own loop", MHD_ALLOW_SUSPEND_RESUME, 0 },
+                  MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, false },
+    [NO_SUSPEND] = { "a pool that cannot suspend", MHD_USE_EPOLL_INTERNAL_THREAD, 3, false },
+    [OWN_LOOP] = { "the program's own loop", MHD_ALLOW_SUSPEND_RESUME, 0, false },
+    [EPOLL_IN_PLACE] = { "internal epoll, in place",
+                         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, true },
+    [POOL_IN_PLACE] = { "a pool, in place",
+                        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 3, true },
+    [NO_SUSPEND_IN_PLACE] = { "a pool that cannot suspend, in place", MHD_USE_EPOLL_INTERNAL_THREAD,
+                              3, true },
+    [SERVED] = { "weir_serve()", 0, 2, false },
+    [SERVED_IN_PLACE] = { "weir_serve(), in place", 0, 2, true },
 };
 
 struct site {
     enum mode mode;
     struct weir_chain *chain;
+    struct weir_server *server;
     struct MHD_Daemon *daemon;
     uint16_t port;
     pthread_t loop;
@@ -216,7 +347,7 @@ static void add_links(struct weir_chain *chain)
     assert_int_equal(
         weir_chain_use(chain,
                        WEIR_MIDDLEWARE(.name = "wait", .self = &wait_self, .on_request = wait_once,
-                                       .on_end = count_end, .request_bytes = sizeof(bool))),
+                                       .on_end = count_end, .request_bytes = sizeof(struct wait))),
         WEIR_OK);
     assert_int_equal(
         weir_chain_use_at(chain, "/refused", WEIR_MIDDLEWARE(.name = "no", .on_request = refuse)),
@@ -228,15 +359,31 @@ static void add_links(struct weir_chain *chain)
     assert_int_equal(weir_chain_post(chain, "/careless", hello, NULL), WEIR_OK);
 }
 
-static void start_site(struct site *site, enum mode mode)
+static void reset_counts(enum mode mode)
 {
-    memset(site, 0, sizeof *site);
-    site->mode = mode;
-    assert_int_equal(weir_chain_new(NULL, &site->chain, NULL), WEIR_OK);
-    add_links(site->chain);
-    if (mode == OWN_LOOP)
-        assert_true(weir_chain_wake_fd(site->chain) >= 0);
+    in_place = modes[mode].in_place;
+    atomic_store(&entered, 0);
+    atomic_store(&ended, 0);
+    atomic_store(&handled, 0);
+    atomic_store(&stayed, 0);
+}
 
+static bool is_served(enum mode mode)
+{
+    return mode == SERVED || mode == SERVED_IN_PLACE;
+}
+
+static void start_server(struct site *site)
+{
+    struct weir_error error = WEIR_NO_ERROR;
+    weir_serve(site->chain, WEIR_SERVE_OPTIONS(.threads = modes[site->mode].pool), &site->server,
+               &error);
+    assert_string_equal(error.text, "");
+    site->port = weir_server_port(site->server);
+}
+
+static void start_daemon(struct site *site, enum mode mode)
+{
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)weir_request_completed, site->chain },
         { modes[mode].pool > 0 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
@@ -249,9 +396,23 @@ static void start_site(struct site *site, enum mode mode)
     site->port = MHD_get_daemon_info(site->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
     if (mode == OWN_LOOP)
         assert_int_equal(pthread_create(&site->loop, NULL, run_loop, site), 0);
-    atomic_store(&entered, 0);
-    atomic_store(&ended, 0);
-    atomic_store(&handled, 0);
+}
+
+static void start_site(struct site *site, enum mode mode)
+{
+    memset(site, 0, sizeof *site);
+    site->mode = mode;
+    reset_counts(mode);
+    assert_int_equal(weir_chain_new(NULL, &site->chain, NULL), WEIR_OK);
+    add_links(site->chain);
+    if (mode == OWN_LOOP)
+        assert_true(weir_chain_wake_fd(site->chain) >= 0);
+    /* As if a request had asked before. */
+    atomic_store(&site->chain->in_place.is_wanted, in_place);
+    if (is_served(mode))
+        start_server(site);
+    else
+        start_daemon(site, mode);
 }
 
 static bool stop_site(struct site *site)
@@ -264,11 +425,14 @@ static bool stop_site(struct site *site)
         pthread_join(site->loop, NULL);
         MHD_stop_daemon(site->daemon);
         close(listener);
+    } else if (is_served(site->mode)) {
+        answered = weir_server_stop(site->server, 10000);
     } else {
         answered = weir_stop_daemon(site->chain, site->daemon, 10000);
     }
     forget_tickets();
     weir_chain_free(site->chain);
+    assert_int_equal(atomic_load(&open_lanes), 0);
     return answered;
 }
 
@@ -305,6 +469,7 @@ static void keep_a_connection(struct site *site)
         expect_hello(fd);
     close(fd);
     assert_int_equal(atomic_load(&handled), 20);
+    assert_int_equal(atomic_load(&stayed), in_place ? 20 : 0);
 }
 
 static void answers_on_a_kept_connection(void **state)
@@ -506,11 +671,12 @@ static void open_five(struct site *site, int fds[5])
         client_send_text(fds[i], "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
     }
     wait_until(five_wait, site);
+    assert_int_equal(atomic_load(&stayed), in_place ? 5 : 0);
 }
 
 static void vanish(struct site *site)
 {
-    if (site->mode == NO_SUSPEND)
+    if (site->mode == NO_SUSPEND || site->mode == NO_SUSPEND_IN_PLACE)
         return; /* three threads cannot hold five requests */
     int fds[5];
     open_five(site, fds);
@@ -584,6 +750,7 @@ static void load_it(struct site *site)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&load.answered), 800);
     assert_int_equal(atomic_load(&handled), 800);
+    assert_int_equal(atomic_load(&stayed), in_place ? 800 : 0);
 }
 
 static void *stop_in_a_thread(void *self)
