@@ -74,8 +74,8 @@ void weir_request_end(struct weir_request *request)
     }
     weir_in_place_ends(request);
     release_notes(request);
+    weir_body_finish(request->body); /* it may lie in a piece */
     free_pieces(request);
-    weir_body_finish(request->body);
     bool is_late = request->is_late;
     request->magic = 0;
     weir_block_give(request, request->block_bytes);
