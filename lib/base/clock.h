@@ -16,4 +16,9 @@ static inline uint64_t weir_earlier(uint64_t one_us, uint64_t other_us)
     return one_us < other_us ? one_us : other_us;
 }
 
+static inline uint64_t weir_later(uint64_t one_us, uint64_t other_us)
+{
+    return one_us > other_us ? one_us : other_us;
+}
+
 #endif

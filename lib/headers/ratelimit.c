@@ -2,6 +2,7 @@
 
 #include <weir/store.h>
 
+#include "base/order.h"
 #include "headers/structured_field.h"
 #include "policy/policy.h"
 
@@ -22,14 +23,9 @@ struct shown {
     uint64_t after_s;
 };
 
-static uint64_t smaller(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 static uint64_t seconds_shown(uint64_t us, uint64_t least)
 {
-    uint64_t seconds = smaller(weir_seconds_up(us), WEIR_FIELD_INTEGER_MAX);
+    uint64_t seconds = weir_smaller(weir_seconds_up(us), WEIR_FIELD_INTEGER_MAX);
     return seconds < least ? least : seconds;
 }
 
@@ -52,13 +48,13 @@ static struct shown show(const struct weir_quota_field *limit, bool clamp)
 {
     struct shown shown = {
         .limit = limit,
-        .quota = smaller(limit->quota, WEIR_FIELD_INTEGER_MAX),
+        .quota = weir_smaller(limit->quota, WEIR_FIELD_INTEGER_MAX),
         .window_s = seconds_shown(limit->window_us, 1),
         .after_s = seconds_shown(limit->after_us, 0),
     };
-    shown.remaining = smaller(limit->remaining, shown.quota);
+    shown.remaining = weir_smaller(limit->remaining, shown.quota);
     if (clamp)
-        shown.remaining = smaller(shown.remaining, share_of_window(&shown));
+        shown.remaining = weir_smaller(shown.remaining, share_of_window(&shown));
     return shown;
 }
 
@@ -222,7 +218,7 @@ static void write_draft_6(struct writer *writer, const struct shown *shown)
 
 static void write_legacy(struct writer *writer, const struct shown *shown, uint64_t now_us)
 {
-    uint64_t after_us = smaller(shown->limit->after_us, UINT64_MAX - now_us);
+    uint64_t after_us = weir_smaller(shown->limit->after_us, UINT64_MAX - now_us);
     integer_line(writer, "X-RateLimit-Limit", shown->quota);
     integer_line(writer, "X-RateLimit-Remaining", shown->remaining);
     integer_line(writer, "X-RateLimit-Reset", seconds_shown(now_us + after_us, 0));

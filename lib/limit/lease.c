@@ -1,21 +1,12 @@
 #include "limit/lease.h"
 
+#include "base/order.h"
 #include "limit/gcra.h"
 #include "limit/span.h"
 
 #define MEASURE_US    UINT64_C(50000)
 #define BLOCKS_PER_S  (UINT64_C(1000000) / MEASURE_US)
 #define WORTH_A_BLOCK 2 /* requests in that time; with fewer each is asked for */
-
-static uint64_t smaller(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
-static uint64_t larger(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
 
 static uint64_t less(uint64_t from, uint64_t what)
 {
@@ -63,7 +54,7 @@ void weir_lease_lapse(const struct weir_spend *spend, struct weir_lease_block *b
     }
     /* Mostly there is time enough, which is quickly seen. */
     if (left_us / (spend->rate.interval_us + 1) < block->held)
-        block->held = smaller(block->held, units_in(&spend->rate, left_us));
+        block->held = weir_smaller(block->held, units_in(&spend->rate, left_us));
 }
 
 static void add(const struct weir_spend *spend, struct weir_lease_block *block,
@@ -71,9 +62,10 @@ static void add(const struct weir_spend *spend, struct weir_lease_block *block,
 {
     if (is_window(spend)) {
         uint64_t end_us = news->asked_us + news->answer->reset_us;
-        block->end_us = block->held == 0 ? end_us : larger(block->end_us, end_us);
+        block->end_us = block->held == 0 ? end_us : weir_larger(block->end_us, end_us);
     } else {
-        block->end_us = larger(block->end_us, news->asked_us) + span_us(&spend->rate, news->units);
+        block->end_us =
+            weir_larger(block->end_us, news->asked_us) + span_us(&spend->rate, news->units);
     }
     block->held += news->units - news->at_once;
 }
@@ -130,15 +122,15 @@ uint64_t weir_lease_spare(const struct weir_spend *spend, const struct weir_leas
      * knows nothing. */
     uint64_t earned = block->remaining + units_in(rate, since_told(block, now_us));
     if (block->was_refused)
-        return smaller(earned, most);
+        return weir_smaller(earned, most);
     uint64_t free_us = less(span_us(rate, rate->burst), reset_us);
-    return smaller(larger(earned, units_in(rate, free_us)), most);
+    return weir_smaller(weir_larger(earned, units_in(rate, free_us)), most);
 }
 
 void weir_lease_count_held(const struct weir_spend *spend, const struct weir_lease_block *block,
                            struct weir_answer *answer)
 {
-    answer->remaining = smaller(answer->remaining + block->held, weir_capacity(spend));
+    answer->remaining = weir_smaller(answer->remaining + block->held, weir_capacity(spend));
     if (!is_window(spend) && spend->rate.limit > 0)
         answer->reset_us = less(answer->reset_us, span_us(&spend->rate, block->held));
 }
@@ -180,7 +172,7 @@ static bool return_time(const struct weir_rate *rate, struct weir_lease_block *b
     uint64_t room_us = less(less(block->end_us, now_us), span_up_us(rate, block->held));
     if (time_us > room_us)
         return false;
-    time_us = smaller(block->credit_us + time_us, room_us);
+    time_us = weir_smaller(block->credit_us + time_us, room_us);
     uint64_t units = units_in(rate, time_us);
     block->held += units;
     block->credit_us = less(time_us, span_up_us(rate, units));
@@ -212,12 +204,13 @@ bool weir_lease_return(const struct weir_spend *settled, struct weir_lease_block
     uint64_t store_us = block->store_us + less(now_us, block->asked_us);
     uint64_t since_us = less(store_us, settled->decided_us);
     uint64_t left_us = less(span_us(rate, settled->reserved), since_us);
-    return return_time(rate, block, smaller(span_us(rate, given_back(settled)), left_us), now_us);
+    return return_time(rate, block, weir_smaller(span_us(rate, given_back(settled)), left_us),
+                       now_us);
 }
 
 void weir_lease_charge(const struct weir_spend *settled, struct weir_lease_block *block)
 {
-    uint64_t more = smaller(less(settled->cost, settled->reserved), block->remaining);
+    uint64_t more = weir_smaller(less(settled->cost, settled->reserved), block->remaining);
     if (is_window(settled) && !is_of_window(block, settled->decided_us))
         return;
     block->remaining -= more;
@@ -230,7 +223,7 @@ void weir_lease_bound_settlement(struct weir_spend *settled)
     if (is_window(settled) || settled->cost >= settled->reserved)
         return;
     uint64_t own_us = settled->decided_us + span_us(&settled->rate, settled->reserved);
-    settled->full_us = smaller(settled->full_us, own_us);
+    settled->full_us = weir_smaller(settled->full_us, own_us);
 }
 
 void weir_lease_give_up(const struct weir_spend *spend, struct weir_lease_block *block,
@@ -258,8 +251,8 @@ void weir_lease_note(struct weir_lease_demand *demand, uint64_t units, uint64_t 
     uint64_t elapsed_us = less(now_us, demand->since_us);
     if (elapsed_us >= MEASURE_US) {
         uint64_t most = UINT64_MAX / 1000000;
-        demand->requests_per_s = smaller(demand->requests, most) * 1000000 / elapsed_us;
-        demand->units_per_s = smaller(demand->units, most) * 1000000 / elapsed_us;
+        demand->requests_per_s = weir_smaller(demand->requests, most) * 1000000 / elapsed_us;
+        demand->units_per_s = weir_smaller(demand->units, most) * 1000000 / elapsed_us;
         demand->since_us = now_us;
         demand->requests = demand->units = 0;
     }
@@ -273,17 +266,17 @@ uint64_t weir_lease_size(const struct weir_spend *spend, unsigned instances,
     uint64_t most = weir_lease_most_units(spend->lease, weir_capacity(spend), instances);
     if (spend->lease->batch > 0)
         return most;
-    if (larger(demand->requests_per_s / BLOCKS_PER_S, demand->requests) < WORTH_A_BLOCK)
+    if (weir_larger(demand->requests_per_s / BLOCKS_PER_S, demand->requests) < WORTH_A_BLOCK)
         return 1;
-    uint64_t units = larger(demand->units_per_s / BLOCKS_PER_S, demand->units);
+    uint64_t units = weir_larger(demand->units_per_s / BLOCKS_PER_S, demand->units);
     if (!is_window(spend))
-        units = larger(units, units_in(&spend->rate, MEASURE_US));
-    return smaller(units, most);
+        units = weir_larger(units, units_in(&spend->rate, MEASURE_US));
+    return weir_smaller(units, most);
 }
 
 uint64_t weir_lease_ask(uint64_t block_units, uint64_t spare, uint64_t waiting, uint64_t first)
 {
     /* Half of what is left stays for the other processes, so that the last units are not stranded. */
-    uint64_t units = smaller(block_units, spare / 2);
-    return larger(larger(units, smaller(waiting, spare)), first);
+    uint64_t units = weir_smaller(block_units, spare / 2);
+    return weir_larger(weir_larger(units, weir_smaller(waiting, spare)), first);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "limit/denied.h"
 #include "limit/leases_internal.h"
 
@@ -138,11 +139,6 @@ void weir_lease_call_back_excess(struct weir_leases *leases, struct weir_lease_s
 
 /* asking */
 
-static uint64_t smaller(uint64_t one, uint64_t other)
-{
-    return one < other ? one : other;
-}
-
 static uint64_t decided_us(const struct weir_lease_call *call)
 {
     return call->check.now_us + call->answer.after_us;
@@ -166,7 +162,8 @@ static void learn(const struct weir_leases *leases, struct weir_lease_shard *sha
     if (news.units > 0)
         entry->low_water = weir_lease_low_water(
             entry->spend.lease,
-            smaller(news.units, weir_lease_size(&entry->spend, leases->instances, &entry->demand)));
+            weir_smaller(news.units,
+                         weir_lease_size(&entry->spend, leases->instances, &entry->demand)));
 }
 
 /* What has come of a call, for those who wait. */
@@ -305,7 +302,7 @@ static uint64_t units_to_ask(const struct weir_leases *leases, struct weir_lease
     uint64_t units = weir_lease_ask(size, spare, waiting, needed);
     if (entry->most_asked == 0 || units <= needed)
         return units;
-    units = smaller(units, entry->most_asked);
+    units = weir_smaller(units, entry->most_asked);
     return units > needed ? units : needed;
 }
 

@@ -92,11 +92,6 @@ static void note_slots(const struct weir_redis *redis)
 
 /* asking for the map */
 
-static uint64_t later(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
-
 /* Nodes that are asked only as long as no master answers. */
 static void look_around(struct weir_redis *redis)
 {
@@ -169,7 +164,7 @@ static bool ask(struct weir_redis_link *link, uint64_t now_us)
         return false;
     cluster->asked = link;
     weir_cluster_schedule_on_asked(&cluster->schedule,
-                                   now_us + later(QUESTION_US, link->redis->timeout_us));
+                                   now_us + weir_later(QUESTION_US, link->redis->timeout_us));
     return true;
 }
 

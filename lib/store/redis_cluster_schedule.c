@@ -1,12 +1,9 @@
 #include "store/redis_cluster_schedule.h"
 
+#include "base/clock.h"
+
 /* A reader of large maps leaves so many times as long to the checks. */
 #define READ_TIMES 20
-
-static uint64_t later(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
 
 /* Half of it to all of it. */
 static uint64_t jittered(struct weir_cluster_schedule *schedule, uint64_t us)
@@ -37,9 +34,9 @@ void weir_cluster_schedule_ask_now(struct weir_cluster_schedule *schedule, uint6
 
 void weir_cluster_schedule_want(struct weir_cluster_schedule *schedule, uint64_t now_us)
 {
-    uint64_t soonest_us =
-        schedule->read_at_us + later(WEIR_CLUSTER_PAUSE_MIN_US, READ_TIMES * schedule->read_us);
-    uint64_t at_us = later(soonest_us, now_us);
+    uint64_t soonest_us = schedule->read_at_us
+                          + weir_later(WEIR_CLUSTER_PAUSE_MIN_US, READ_TIMES * schedule->read_us);
+    uint64_t at_us = weir_later(soonest_us, now_us);
     schedule->is_wanted_again = true;
     if (schedule->pause_us == 0 && at_us < schedule->ask_at_us)
         schedule->ask_at_us = at_us;
