@@ -58,9 +58,10 @@ static wide interval(const struct weir_rate *rate)
     return in_parts(rate, rate->interval_us) + rate->interval_part;
 }
 
+/* Parts of another rate do not count. */
 static wide time_of(const struct model_sum *sum, const struct weir_rate *rate)
 {
-    return in_parts(rate, sum->time_us) + sum->part;
+    return in_parts(rate, sum->time_us) + (sum->part < rate->parts ? sum->part : 0);
 }
 
 static void set_time(struct model_sum *sum, const struct weir_rate *rate, wide parts)
@@ -95,16 +96,14 @@ static bool gcra_is_whole(const struct model_sum *sum, const struct weir_spend *
     return used_then(sum, &spend->rate, at_us) == 0;
 }
 
-/* Further ahead than a full burst the time cannot be: the clock or the rate was changed. */
+/* Further ahead than a full burst the time cannot be: the clock or the rate was changed. Where nothing is
+ * in use nothing is written. */
 static void gcra_put_right(struct model_sum *sum, const struct weir_spend *spend, uint64_t now_us)
 {
     const struct weir_rate *rate = &spend->rate;
-    if (sum->part >= rate->parts)
-        sum->part = 0;
-    if (sum->time_us < now_us)
-        return;
     wide used = used_then(sum, rate, now_us);
-    set_time(sum, rate, in_parts(rate, now_us) + least(used, full(rate)));
+    if (used > 0)
+        set_time(sum, rate, in_parts(rate, now_us) + least(used, full(rate)));
 }
 
 static void gcra_take(struct model_sum *sum, const struct weir_spend *spend, uint64_t now_us)
