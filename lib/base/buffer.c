@@ -64,19 +64,22 @@ void weir_buffer_put_number(struct weir_buffer *buffer, uint64_t number)
         end[-1] = (char)('0' + number);
 }
 
-static void put_json_ascii(struct weir_buffer *buffer, char c)
+/* Only controls are escaped, which all have at most three bytes. */
+static unsigned code_point_of(const unsigned char *at, size_t length)
+{
+    return length == 1 ? at[0]
+           : length == 2
+               ? (unsigned)(at[0] & 0x1F) << 6 | (at[1] & 0x3F)
+               : (unsigned)(at[0] & 0x0F) << 12 | (unsigned)(at[1] & 0x3F) << 6 | (at[2] & 0x3F);
+}
+
+static void put_json_control(struct weir_buffer *buffer, const char *at, size_t length)
 {
     static const char hex[] = "0123456789abcdef";
-    if (c == '"' || c == '\\') {
-        weir_buffer_put_char(buffer, '\\');
-        weir_buffer_put_char(buffer, c);
-    } else if ((unsigned char)c < 0x20 || c == 0x7F) {
-        weir_buffer_put_string(buffer, "\\u00");
-        weir_buffer_put_char(buffer, hex[(unsigned char)c >> 4]);
-        weir_buffer_put_char(buffer, hex[(unsigned char)c & 15]);
-    } else {
-        weir_buffer_put_char(buffer, c);
-    }
+    unsigned code_point = code_point_of((const unsigned char *)at, length);
+    weir_buffer_put_string(buffer, "\\u");
+    for (int shift = 12; shift >= 0; shift -= 4)
+        weir_buffer_put_char(buffer, hex[code_point >> shift & 15]);
 }
 
 /* How many bytes at the start stand for themselves. */
@@ -93,12 +96,15 @@ static size_t plain_length(struct weir_text text)
 static size_t put_json_char(struct weir_buffer *buffer, struct weir_text text)
 {
     size_t length = weir_utf8_length(text);
-    if (length == 1)
-        put_json_ascii(buffer, text.at[0]);
-    else if (length > 1)
-        weir_buffer_put(buffer, (struct weir_text){ text.at, length });
-    else
+    if (length == 0)
         weir_buffer_put_string(buffer, "\xEF\xBF\xBD");
+    else if (weir_is_control(text.at, length)) {
+        put_json_control(buffer, text.at, length);
+    } else {
+        if (text.at[0] == '"' || text.at[0] == '\\')
+            weir_buffer_put_char(buffer, '\\');
+        weir_buffer_put(buffer, (struct weir_text){ text.at, length });
+    }
     return length == 0 ? 1 : length;
 }
 

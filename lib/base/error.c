@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <weir/version.h>
 
@@ -46,15 +47,24 @@ enum weir_code weir_error_set(struct weir_error *error, enum weir_code code, con
     return code;
 }
 
+/* How much of the loaded file's name stands in front of one that is seen from its folder. */
+static int folder_length(const struct weir_error *error, const char *file)
+{
+    const char *slash = file == NULL || error->file[0] == '/' ? NULL : strrchr(file, '/');
+    return slash == NULL ? 0 : (int)(slash + 1 - file);
+}
+
 const char *weir_error_line(const struct weir_error *error, const char *file, char *line,
                             size_t size)
 {
     char place[48] = "";
+    int folder = folder_length(error, file);
+    const char *name = error->file[0] != '\0' ? error->file : file == NULL ? "" : file;
     if (error->line > 0)
         snprintf(place, sizeof place, ":%d:%d", error->line, error->column);
-    snprintf(line, size, "%s%s%s%s%s%s [%s]", file == NULL ? "" : file, place,
-             file == NULL ? "" : ": ", error->path, error->path[0] == '\0' ? "" : ": ", error->text,
-             weir_code_name(error->code));
+    snprintf(line, size, "%.*s%s%s%s%s%s%s [%s]", error->file[0] == '\0' ? 0 : folder,
+             file == NULL ? "" : file, name, place, name[0] == '\0' ? "" : ": ", error->path,
+             error->path[0] == '\0' ? "" : ": ", error->text, weir_code_name(error->code));
     return line;
 }
 

@@ -5,6 +5,22 @@ char weir_fold_char(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+int weir_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = weir_fold_char(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int weir_percent_byte(struct weir_text encoded)
+{
+    if (encoded.length < 3 || encoded.at[0] != '%')
+        return -1;
+    int high = weir_hex_digit(encoded.at[1]), low = weir_hex_digit(encoded.at[2]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
 bool weir_text_equal_fold(struct weir_text one, struct weir_text other)
 {
     if (one.length != other.length)
@@ -119,6 +135,25 @@ size_t weir_utf8_length(struct weir_text text)
         || (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F))
         return 0;
     return length;
+}
+
+/* U+061C; U+200E, U+200F, U+2028 to U+202E; U+2066 to U+2069 */
+static bool turns_direction(const unsigned char *at, size_t length)
+{
+    if (length == 2)
+        return at[0] == 0xD8 && at[1] == 0x9C;
+    if (length != 3 || at[0] != 0xE2)
+        return false;
+    return (at[1] == 0x80 && (at[2] == 0x8E || at[2] == 0x8F || (at[2] >= 0xA8 && at[2] <= 0xAE)))
+           || (at[1] == 0x81 && at[2] >= 0xA6 && at[2] <= 0xA9);
+}
+
+bool weir_is_control(const char *at, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)at;
+    if (length == 1)
+        return bytes[0] < 0x20 || bytes[0] == 0x7F;
+    return (length == 2 && bytes[0] == 0xC2 && bytes[1] < 0xA0) || turns_direction(bytes, length);
 }
 
 uint64_t weir_text_fnv(struct weir_text text)

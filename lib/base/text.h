@@ -53,9 +53,21 @@ bool weir_is_token_char(char c);
 
 char weir_fold_char(char c);
 
+/* The value of a hexadecimal digit; -1: it is none. */
+int weir_hex_digit(char c);
+
+/* The byte that an escape such as "%2F" stands for at the beginning of a text (RFC 3986, section 2.1); -1:
+ * there is no whole one. */
+int weir_percent_byte(struct weir_text encoded);
+
 /* How many bytes the UTF-8 sequence at the start of `text` has; 0 if it is none (RFC 3629: no
  * overlong forms, no surrogates, nothing above U+10FFFF). */
 size_t weir_utf8_length(struct weir_text text);
+
+/* Whether a UTF-8 sequence of so many bytes steers how text is shown, and is none itself: a control
+ * character (C0, DEL, C1), a line or paragraph separator, or one that turns the direction of what stands
+ * around it (Unicode's Bidi_Control), by which one text reads as another. Pure. */
+bool weir_is_control(const char *at, size_t length);
 
 /* FNV-1a (Fowler, Noll, Vo) of 64 bits, for tables that nobody gains by upsetting. */
 uint64_t weir_text_fnv(struct weir_text text);

@@ -1,6 +1,5 @@
 #include "identity/api_keys.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -429,29 +428,23 @@ enum weir_code weir_keyring_parse(struct weir_text json, struct weir_keyring **r
     return root == NULL ? json_failed(&why, error) : make_ring(root, ring, error);
 }
 
-static enum weir_code cannot_read(const char *file, struct weir_error *error)
-{
-    return weir_error_set(error, WEIR_E_FILE, NULL, "\"%.200s\" cannot be read: %s.", file,
-                          strerror(errno));
-}
-
 static void close_file(FILE **file)
 {
     if (*file != NULL)
         fclose(*file);
 }
 
-enum weir_code weir_keyring_load(const char *file, struct weir_keyring **ring,
-                                 struct weir_error *error)
+enum weir_code weir_keyring_load(const char *file, struct weir_file_stamp *stamp,
+                                 struct weir_keyring **ring, struct weir_error *error)
 {
     json_error_t why;
-    __attribute__((cleanup(close_file))) FILE *stream = fopen(file, "re");
-    if (stream == NULL)
-        return cannot_read(file, error);
-
+    __attribute__((cleanup(close_file))) FILE *stream = NULL;
+    enum weir_code code = weir_file_open(file, &stream, stamp, error);
+    if (code != WEIR_OK)
+        return code;
     json_t *root = json_loadf(stream, JSON_REJECT_DUPLICATES, &why);
-    /* A directory opens and then cannot be read, which jansson takes for an empty file. */
+    /* jansson takes what cannot be read for an empty file. */
     if (root == NULL && ferror(stream))
-        return cannot_read(file, error);
+        return weir_file_failed(file, error);
     return root == NULL ? json_failed(&why, error) : make_ring(root, ring, error);
 }

@@ -4,6 +4,7 @@
 
 #include <weir/error.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 
 /* What a key stands for. All texts are NUL-terminated, owned by the ring; "" where not given. */
@@ -19,9 +20,9 @@ struct weir_keyring;
 
 /* Reads {"keys": [{"id": …, "sha256": "<64 hex digits>", "user"?, "tenant"?, "plan"?}, …]}.
  * Errors as weir_policy_load(): unknown members, a missing or repeated id, a repeated digest, a
- * digest that is none; paths are into the keys file. */
-enum weir_code weir_keyring_load(const char *file, struct weir_keyring **ring,
-                                 struct weir_error *error);
+ * digest that is none; paths are into the keys file. `stamp`, which may be NULL, is the file's. */
+enum weir_code weir_keyring_load(const char *file, struct weir_file_stamp *stamp,
+                                 struct weir_keyring **ring, struct weir_error *error);
 enum weir_code weir_keyring_parse(struct weir_text json, struct weir_keyring **ring,
                                   struct weir_error *error);
 struct weir_keyring *weir_keyring_free(struct weir_keyring *ring);

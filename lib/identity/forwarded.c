@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define ENTRIES_MAX    64
+#define ENTRIES_MAX    WEIR_FORWARDED_MAX
 #define BYTES_MAX      4096
 #define PARAMETERS_MAX 16
 
@@ -228,51 +228,70 @@ static bool parse_entry(enum weir_forwarded_form form, struct weir_text entry,
                                   : weir_address_parse_node(entry, address);
 }
 
-static struct weir_address walk(const struct weir_trust *trust, enum weir_forwarded_form form,
-                                struct reader *reader, struct weir_address peer, unsigned *used)
+struct walk {
+    const struct weir_trust *trust;
+    enum weir_forwarded_form form;
+    struct reader reader;
+    struct weir_hops *hops; /* NULL: nobody wants to know */
+};
+
+/* Of a header with one address the last line, since a proxy that adds a line instead of replacing it
+ * adds it at the end. */
+static bool take(struct walk *walk, struct weir_text *entry)
 {
-    struct weir_address current = peer, next;
-    struct weir_text entry;
-    while (*used < ENTRIES_MAX && is_trusted(trust, &current, *used) && take_entry(reader, &entry)
-           && parse_entry(form, entry, &next)) {
-        current = next;
-        (*used)++;
-    }
-    return current;
+    if (walk->form != WEIR_ONE_ADDRESS)
+        return take_entry(&walk->reader, entry);
+    if (!take_line(&walk->reader))
+        return false;
+    *entry = weir_text_trim(walk->reader.rest);
+    return true;
 }
 
-/* The last line, since a proxy that adds a line instead of replacing it adds it at the end. */
-static struct weir_address read_one(const struct weir_trust *trust, struct reader *reader,
-                                    struct weir_address peer, unsigned *used)
+/* Finds who stands behind a speaker, as far as his word is taken; false: the walk ends with him. */
+static bool find_behind(struct walk *walk, const struct weir_address *speaker, unsigned distance,
+                        struct weir_address *behind)
 {
-    struct weir_address address;
-    if (!is_trusted(trust, &peer, 0) || !take_line(reader)
-        || !weir_address_parse_node(weir_text_trim(reader->rest), &address))
-        return peer;
-    *used = 1;
-    return address;
+    unsigned most = walk->form == WEIR_ONE_ADDRESS ? 1 : ENTRIES_MAX;
+    struct weir_hop hop = { .speaker = *speaker,
+                            .is_trusted = is_trusted(walk->trust, speaker, distance) };
+    hop.is_believed = hop.is_trusted && distance < most && take(walk, &hop.entry)
+                      && parse_entry(walk->form, hop.entry, behind);
+    if (walk->hops != NULL)
+        walk->hops->hop[walk->hops->count++] = hop;
+    return hop.is_believed;
+}
+
+struct weir_address weir_forwarded_trace(const struct weir_trust *trust,
+                                         enum weir_forwarded_form form, struct weir_text header,
+                                         const struct weir_facts *facts, unsigned *hops_used,
+                                         struct weir_hops *hops)
+{
+    struct walk walk = {
+        .trust = trust,
+        .form = form,
+        .reader = { .facts = facts,
+                    .header = header,
+                    .has_quotes = form == WEIR_FORWARDED,
+                    .lines_left = header.length == 0 ? 0 : facts->header_count,
+                    .bytes_left = BYTES_MAX },
+        .hops = hops,
+    };
+    struct weir_address current = weir_address_from(facts->peer), behind;
+    unsigned used = 0;
+    if (hops != NULL)
+        hops->count = 0;
+    while (find_behind(&walk, &current, used, &behind)) {
+        current = behind;
+        used++;
+    }
+    if (hops_used != NULL)
+        *hops_used = used;
+    return current;
 }
 
 struct weir_address weir_forwarded_client(const struct weir_trust *trust,
                                           enum weir_forwarded_form form, struct weir_text header,
                                           const struct weir_facts *facts, unsigned *hops_used)
 {
-    unsigned used = 0;
-    struct weir_address peer = weir_address_from(facts->peer);
-    if (hops_used != NULL)
-        *hops_used = 0;
-    if (!is_trusted(trust, &peer, 0))
-        return peer;
-    struct reader reader = {
-        .facts = facts,
-        .header = header,
-        .has_quotes = form == WEIR_FORWARDED,
-        .lines_left = header.length == 0 ? 0 : facts->header_count,
-        .bytes_left = BYTES_MAX,
-    };
-    struct weir_address client = form == WEIR_ONE_ADDRESS ? read_one(trust, &reader, peer, &used)
-                                                          : walk(trust, form, &reader, peer, &used);
-    if (hops_used != NULL)
-        *hops_used = used;
-    return client;
+    return weir_forwarded_trace(trust, form, header, facts, hops_used, NULL);
 }

@@ -43,4 +43,27 @@ struct weir_address weir_forwarded_client(const struct weir_trust *trust,
                                           enum weir_forwarded_form form, struct weir_text header,
                                           const struct weir_facts *facts, unsigned *hops_used);
 
+/* How many entries are believed at most. */
+#define WEIR_FORWARDED_MAX 64
+
+/* One step of the walk. */
+struct weir_hop {
+    struct weir_address speaker;
+    bool is_trusted;        /* its word is taken                                           */
+    struct weir_text entry; /* what it said of who is behind it, trimmed; empty: nothing   */
+    bool is_believed;       /* that is an address, which speaks next                       */
+};
+
+/* The speakers in their order, the peer first and the client last. */
+struct weir_hops {
+    struct weir_hop hop[WEIR_FORWARDED_MAX + 1];
+    size_t count;
+};
+
+/* The same, and how it went: `hops` may be NULL. */
+struct weir_address weir_forwarded_trace(const struct weir_trust *trust,
+                                         enum weir_forwarded_form form, struct weir_text header,
+                                         const struct weir_facts *facts, unsigned *hops_used,
+                                         struct weir_hops *hops);
+
 #endif

@@ -1,5 +1,6 @@
-#include <weir/calendar.h>
+#include "policy/calendar.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/options.h"
@@ -13,15 +14,34 @@
     (offsetof(struct weir_calendar_options, anchor_day) + sizeof(unsigned))
 
 struct weir_calendar {
+    atomic_uint owners; /* less one: who has made it is one of them, and needs no count */
     struct weir_zone zone;
     enum weir_calendar_unit unit;
     unsigned months;     /* of MONTH and YEAR: in one window */
     unsigned anchor_day; /* of MONTH and YEAR                */
 };
 
+/* That is all that changes in one, and who only reads it may still own it. */
+static struct weir_calendar *own(const struct weir_calendar *calendar)
+{
+    return (struct weir_calendar *)(uintptr_t)calendar;
+}
+
+const struct weir_calendar *weir_calendar_keep(const struct weir_calendar *calendar)
+{
+    if (calendar != NULL)
+        atomic_fetch_add(&own(calendar)->owners, 1);
+    return calendar;
+}
+
+void weir_calendar_let_go(const struct weir_calendar *calendar)
+{
+    weir_calendar_free(own(calendar));
+}
+
 struct weir_calendar *weir_calendar_free(struct weir_calendar *calendar)
 {
-    if (calendar == NULL)
+    if (calendar == NULL || atomic_fetch_sub(&calendar->owners, 1) > 0)
         return NULL;
     weir_zone_finish(&calendar->zone);
     free(calendar);
@@ -168,7 +188,9 @@ enum weir_code weir_calendar_new(const struct weir_calendar_options *options,
         weir_zone_finish(&zone);
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     }
-    *made = (struct weir_calendar){ zone, ours.unit, ours.months, ours.anchor_day };
+    *made = (struct weir_calendar){
+        .zone = zone, .unit = ours.unit, .months = ours.months, .anchor_day = ours.anchor_day
+    };
     *calendar = made;
     return WEIR_OK;
 }

@@ -19,10 +19,21 @@ static bool takes_method(const struct weir_route *route, struct weir_text method
                && weir_text_equal(method, WEIR_TEXT("HEAD")));
 }
 
-static bool is_preflight(const struct weir_facts *facts)
+bool weir_is_preflight(const struct weir_facts *facts)
 {
     return weir_text_equal(facts->method, WEIR_TEXT("OPTIONS"))
            && weir_facts_header(facts, WEIR_TEXT("Access-Control-Request-Method")).at != NULL;
+}
+
+enum weir_route_fit weir_route_fits(const struct weir_route *route, const struct weir_facts *facts,
+                                    bool is_free, struct weir_params *params)
+{
+    if (!takes_method(route, facts->method))
+        return WEIR_ROUTE_OTHER_METHOD;
+    if (is_free && route->method.at == NULL)
+        return WEIR_ROUTE_NOT_FOR_PREFLIGHTS;
+    return weir_pattern_match(&route->pattern, facts->path, params) ? WEIR_ROUTE_FITS
+                                                                    : WEIR_ROUTE_OTHER_PATH;
 }
 
 void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
@@ -34,11 +45,10 @@ void weir_policy_match(const struct weir_policy *policy, const struct weir_facts
     if (facts->path.at == NULL)
         return;
 
-    bool is_free = is_preflight(facts);
+    bool is_free = weir_is_preflight(facts);
     for (size_t i = 0; i < policy->route_count; i++) {
         const struct weir_route *route = &policy->routes[i];
-        if (!takes_method(route, facts->method) || (is_free && route->method.at == NULL)
-            || !weir_pattern_match(&route->pattern, facts->path, &match->params))
+        if (weir_route_fits(route, facts, is_free, &match->params) != WEIR_ROUTE_FITS)
             continue;
         match->route = route;
         return;
@@ -48,6 +58,15 @@ void weir_policy_match(const struct weir_policy *policy, const struct weir_facts
 }
 
 /* lists of clients */
+
+const struct weir_ruleset *weir_policy_ruleset(const struct weir_policy *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->ruleset_count; i++)
+        if (strcmp(policy->rulesets[i].name, name) == 0)
+            return &policy->rulesets[i];
+    bool has_guesses = policy->identity.keys != NULL && strcmp(policy->guesses.name, name) == 0;
+    return has_guesses ? &policy->guesses : NULL;
+}
 
 static bool holds_name(const struct weir_names *names, struct weir_text name)
 {
@@ -206,6 +225,14 @@ uint64_t weir_limit_share(const struct weir_limit_rule *limit, uint64_t units, u
 
 /* the whole */
 
+const char *weir_mode_name(enum weir_mode mode)
+{
+    static const char *const names[] = {
+        [WEIR_ENFORCE] = "enforce", [WEIR_SHADOW] = "shadow", [WEIR_OFF] = "off"
+    };
+    return names[mode];
+}
+
 size_t weir_policy_warning_count(const struct weir_policy *policy)
 {
     return policy->warning_count;
@@ -221,6 +248,21 @@ const char *weir_policy_store_url(const struct weir_policy *policy)
     return policy->store_shown;
 }
 
+size_t weir_policy_file_count(const struct weir_policy *policy)
+{
+    return policy->file_count;
+}
+
+const char *weir_policy_file(const struct weir_policy *policy, size_t index)
+{
+    return index < policy->file_count ? policy->files[index] : NULL;
+}
+
+const char *weir_policy_text(const struct weir_policy *policy)
+{
+    return policy->text;
+}
+
 struct weir_policy *weir_policy_free(struct weir_policy *policy)
 {
     if (policy == NULL)
@@ -231,6 +273,7 @@ struct weir_policy *weir_policy_free(struct weir_policy *policy)
         weir_calendar_free(kept->calendar);
     weir_identity_rules_finish(&policy->identity);
     weir_arena_free(policy->arena);
+    free(policy->text);
     free(policy);
     return NULL;
 }

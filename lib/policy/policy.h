@@ -135,6 +135,9 @@ enum weir_failure_action { WEIR_FAIL_OPEN, WEIR_FAIL_CLOSED, WEIR_FAIL_MEMORY };
 enum weir_mode { WEIR_ENFORCE, WEIR_SHADOW, WEIR_OFF };
 enum weir_auth { WEIR_AUTH_NONE, WEIR_AUTH_OPTIONAL, WEIR_AUTH_REQUIRED };
 
+/* As a policy file says it. Pure. */
+const char *weir_mode_name(enum weir_mode mode);
+
 /* What who is refused is told of the wait. */
 struct weir_retry_rule {
     enum { WEIR_RETRY_EXACT, WEIR_RETRY_NONE, WEIR_RETRY_FIXED, WEIR_RETRY_ROUNDED } kind;
@@ -203,6 +206,8 @@ struct weir_concurrency {
 /* Different fields of a body that the limits of a policy may count by. */
 #define WEIR_FIELDS_MAX 16
 
+#define WEIR_ENFORCE_ALL 1000000
+
 /* One of the file's "policies". */
 struct weir_ruleset {
     const char *name;
@@ -212,6 +217,7 @@ struct weir_ruleset {
         enum weir_failure_action timeout, unavailable, error;
     } on_store_failure;
     enum weir_mode mode;
+    uint32_t enforce_ppm;  /* of clients that ENFORCE holds for; the others are only watched */
     bool slot_is_identity; /* one Redis slot for each subject; else one for the policy */
     bool returns_on_abort; /* a request that ends without a reply gives back what it took */
     struct weir_retry_rule retry_after;
@@ -230,6 +236,8 @@ struct weir_route {
     enum weir_auth auth;
     const struct weir_ruleset *ruleset; /* NULL: no limits                            */
     uint64_t cost;
+    const char *file; /* that it is in, as in struct weir_error; "": the first        */
+    size_t index;     /* in that file's "routes"                                      */
 };
 
 /* Which header forms are sent, in this order. */
@@ -284,6 +292,11 @@ struct weir_policy {
     struct weir_kept_calendar *calendars; /* all that limits refer to */
     struct weir_adaptive *adaptives;      /* all that policies refer to, the last one first */
     size_t adaptive_count;
+    const char **files;             /* that all of this is from; see weir_policy_file()        */
+    struct weir_file_stamp *stamps; /* beside them, as they were when they were read */
+    size_t file_count;
+    bool has_file;            /* the first of them is that of weir_policy_load() */
+    char *text;               /* as weir_policy_expand() prints it */
     struct weir_arena *arena; /* owns all texts and arrays above */
 };
 
@@ -292,12 +305,31 @@ struct weir_match {
     struct weir_params params;
 };
 
+/* The ruleset of that name, one of the file's or, where API keys are known, that for guesses; NULL: there
+ * is none. Pure. */
+const struct weir_ruleset *weir_policy_ruleset(const struct weir_policy *policy, const char *name);
+
 /* The first route that matches, else the fallback. A route for GET also takes HEAD. A CORS
  * preflight (OPTIONS with Access-Control-Request-Method) matches routes that name OPTIONS only, and
  * otherwise a route without limits and without authentication. A path that cannot be normalised
  * gets the fallback. Pure. */
 void weir_policy_match(const struct weir_policy *policy, const struct weir_facts *facts,
                        struct weir_match *match);
+
+/* Whether that is a CORS preflight. Pure. */
+bool weir_is_preflight(const struct weir_facts *facts);
+
+enum weir_route_fit {
+    WEIR_ROUTE_FITS,
+    WEIR_ROUTE_OTHER_METHOD,
+    WEIR_ROUTE_OTHER_PATH,
+    WEIR_ROUTE_NOT_FOR_PREFLIGHTS /* it takes any method, and names none */
+};
+
+/* Whether a route takes a request with a path that was normalised, or why not. `is_free` is what
+ * weir_is_preflight() says; `params` is written where it fits. Pure. */
+enum weir_route_fit weir_route_fits(const struct weir_route *route, const struct weir_facts *facts,
+                                    bool is_free, struct weir_params *params);
 
 /* By what a list names this client: "address", "API key", "tenant" or "user"; NULL: it does not, or
  * there is no list. The address is the client's own, found through the trusted proxies. Pure. */

@@ -1,24 +1,16 @@
 /* Reads a whole policy file. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "policy/policy_json.h"
+#include "policy/policy_json_files.h"
 #include "policy/warnings.h"
 
-#define FILE_BYTES_MAX ((size_t)4 << 20)
-#define INSTANCES_MAX  10000
+#define INSTANCES_MAX 10000
 
 static void drop_policy(struct weir_policy **policy)
 {
     weir_policy_free(*policy);
-}
-
-static void drop_json(json_t **json)
-{
-    json_decref(*json);
 }
 
 /* the top level */
@@ -70,31 +62,29 @@ static enum weir_code read_top_case(struct weir_reader *reader, const struct wei
 
 static enum weir_code read_root(struct weir_reader *reader)
 {
-    static const char *const leave_out = "leave it out for now";
     /* In an order in which what is referred to has been read before. */
     static const struct weir_member members[] = {
-        { "store", weir_read_store, false, NULL },
-        { "client_ip", weir_read_client_ip, false, NULL },
-        { "api_keys", weir_read_api_keys, false, NULL },
-        { "user", weir_read_user, false, NULL },
-        { "tenant", weir_read_tenant, false, NULL },
-        { "secret", weir_read_secret, false, NULL },
-        { "instances", read_instances, false, NULL },
-        { "mode", read_top_mode, false, NULL },
-        { "case", read_top_case, false, NULL },
-        { "headers", weir_read_headers, false, NULL },
-        { "body_max", read_top_body_max, false, NULL },
-        { "deny", read_top_deny, false, NULL },
-        { "allow", read_top_allow, false, NULL },
-        { "plans", weir_read_plans, false, NULL },
-        { "default_plan", weir_read_default_plan, false, NULL },
-        { "policies", weir_read_policies, false, NULL },
-        { "routes", weir_read_routes, false, NULL },
-        { "default", weir_read_default, false, NULL },
-        { "include", NULL, false, "write it all into one file for now" },
-        { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a file out" },
-        { "concurrency", weir_refuse_concurrency, false, NULL },
-        { "admin", NULL, false, leave_out },
+        { "store", weir_read_store, false },
+        { "client_ip", weir_read_client_ip, false },
+        { "api_keys", weir_read_api_keys, false },
+        { "user", weir_read_user, false },
+        { "tenant", weir_read_tenant, false },
+        { "secret", weir_read_secret, false },
+        { "instances", read_instances, false },
+        { "mode", read_top_mode, false },
+        { "case", read_top_case, false },
+        { "headers", weir_read_headers, false },
+        { "body_max", read_top_body_max, false },
+        { "deny", read_top_deny, false },
+        { "allow", read_top_allow, false },
+        { "plans", weir_read_plans, false },
+        { "default_plan", weir_read_default_plan, false },
+        { "policies", weir_read_policies, false },
+        { "routes", weir_read_routes, false },
+        { "default", weir_read_default, false },
+        { "include", NULL, false }, /* read before: its files are part of this one */
+        { "enforce_percent", weir_refuse_enforce_percent, false },
+        { "concurrency", weir_refuse_concurrency, false },
     };
     return weir_read_members(reader, reader->root, members, WEIR_COUNT_OF(members), NULL);
 }
@@ -136,6 +126,7 @@ static bool set_guesses(struct weir_policy *policy)
                                              .limits = limit,
                                              .limit_count = 1,
                                              .mode = WEIR_ENFORCE,
+                                             .enforce_ppm = WEIR_ENFORCE_ALL,
                                              .slot_is_identity = true };
     return true;
 }
@@ -170,170 +161,137 @@ static struct weir_policy *new_policy(void)
     return policy;
 }
 
-/* lines and columns */
+/* the files */
 
-static void locate(struct weir_text text, struct weir_error *error)
+static void locate(const struct weir_files *files, const struct weir_reader *reader,
+                   struct weir_error *error)
 {
-    if (error->path[0] != '\0')
-        weir_json_locate(text, error->path, &error->line, &error->column);
+    if (files->is_first_error && !reader->is_of_other_file && error->code != WEIR_E_MEMORY)
+        weir_files_locate(files, error);
 }
 
-static enum weir_code make_policy(struct weir_text text, json_t *root, const char *directory,
+static bool keep_file_name(struct weir_policy *policy, const char *path,
+                           const struct weir_file_stamp *stamp)
+{
+    const char *kept = path == NULL ? NULL : weir_arena_copy(policy->arena, weir_text_from(path));
+    if (kept == NULL)
+        return false;
+    policy->stamps[policy->file_count] = *stamp;
+    policy->files[policy->file_count++] = kept;
+    return true;
+}
+
+/* `file` is the first one's name; NULL: that is no file. There is room for the keys file, too. */
+static bool keep_file_names(struct weir_policy *policy, const struct weir_files *files,
+                            const char *file)
+{
+    policy->files = weir_arena_array(policy->arena, files->count + 1, sizeof *policy->files);
+    policy->stamps = weir_arena_array(policy->arena, files->count + 1, sizeof *policy->stamps);
+    bool ok = policy->files != NULL && policy->stamps != NULL
+              && (file == NULL || keep_file_name(policy, file, &files->list[0].stamp));
+    policy->has_file = file != NULL;
+    for (size_t i = 1; i < files->count && ok; i++) {
+        char *path = weir_files_path(files, i);
+        ok = keep_file_name(policy, path, &files->list[i].stamp);
+        free(path);
+    }
+    return ok;
+}
+
+static enum weir_code read_policy(const struct weir_files *files, const char *file,
+                                  struct weir_policy *policy, struct weir_error *error)
+{
+    const struct weir_place top = { NULL, NULL, 0, files->root };
+    struct weir_reader reader = { .policy = policy,
+                                  .root = &top,
+                                  .files = files,
+                                  .directory = files->directory,
+                                  .error = error };
+    if (!keep_file_names(policy, files, file))
+        return weir_refuse_memory(&reader);
+    enum weir_code code = read_all(&reader);
+    if (code != WEIR_OK)
+        locate(files, &reader, error);
+    for (size_t i = 0; i < policy->warning_count; i++)
+        weir_files_locate(files, &policy->warnings[i]);
+    if (code == WEIR_OK)
+        code = weir_policy_print(&reader, &policy->text);
+    json_decref(reader.preset_rates);
+    return code;
+}
+
+static enum weir_code make_policy(const struct weir_files *files, const char *file,
                                   struct weir_policy **policy, struct weir_error *error)
 {
     __attribute__((cleanup(drop_policy))) struct weir_policy *made = NULL;
-    bool is_first = error != NULL && error->code == WEIR_OK;
     if (!weir_hash_start())
         return weir_error_set(error, WEIR_E_SYSTEM, NULL, "libsodium cannot be started.");
     made = new_policy();
     if (made == NULL)
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-
-    const struct weir_place top = { NULL, NULL, 0, root };
-    struct weir_reader reader = {
-        .policy = made, .root = &top, .directory = directory, .error = error
-    };
-    enum weir_code code = read_all(&reader);
-    json_decref(reader.preset_rates);
-    if (code != WEIR_OK && is_first && !reader.is_of_other_file)
-        locate(text, error);
+    enum weir_code code = read_policy(files, file, made, error);
     if (code != WEIR_OK)
         return code;
-
-    for (size_t i = 0; i < made->warning_count; i++)
-        locate(text, &made->warnings[i]);
     *policy = made;
     made = NULL;
     return WEIR_OK;
 }
 
-/* JSON */
-
-/* What jansson says, without the piece of the file that it quotes: that may be a password. The
- * name of a member that stands there twice is none. */
-static enum weir_code json_failed(const json_error_t *why, struct weir_error *error)
+/* What came of reading the files: an error is told with its place in them. */
+static enum weir_code check_files(const struct weir_files *files, enum weir_code code,
+                                  struct weir_error *error)
 {
-    enum json_error_code kind = json_error_code(why);
-    /* Where memory runs out jansson mostly says nothing at all. */
-    if (kind == json_error_out_of_memory || why->text[0] == '\0')
-        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-
-    const char *quote = kind == json_error_duplicate_key ? NULL : strstr(why->text, " near ");
-    int length = quote == NULL ? (int)strlen(why->text) : (int)(quote - why->text);
-    bool is_first = error != NULL && error->code == WEIR_OK;
-    weir_error_set(error, WEIR_E_JSON, NULL, "The file is not JSON: %.*s.", length, why->text);
-    if (is_first) {
-        error->line = why->line;
-        error->column = why->column;
-    }
-    return WEIR_E_JSON;
-}
-
-static enum weir_code check_length(size_t length, struct weir_error *error)
-{
-    return length <= FILE_BYTES_MAX
-               ? WEIR_OK
-               : weir_error_set(error, WEIR_E_VALUE, NULL,
-                                "The policy is longer than 4 MiB; wanted is a shorter one.");
+    static const struct weir_reader none = { .policy = NULL };
+    if (code != WEIR_OK)
+        locate(files, &none, error);
+    return code;
 }
 
 enum weir_code weir_policy_parse(const char *text, size_t length, const char *directory,
                                  struct weir_policy **policy, struct weir_error *error)
 {
-    json_error_t why;
     if (text == NULL || policy == NULL)
         return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
                               "A policy needs a text, and a place to go to.");
-    enum weir_code code = check_length(length, error);
-    if (code != WEIR_OK)
-        return code;
-
-    __attribute__((cleanup(drop_json))) json_t *root =
-        json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
-    if (root == NULL)
-        return json_failed(&why, error);
-    return make_policy((struct weir_text){ text, length }, root, directory, policy, error);
+    __attribute__((cleanup(weir_files_finish))) struct weir_files files;
+    enum weir_code code =
+        weir_files_parse(&files, (struct weir_text){ text, length }, directory, error);
+    code = check_files(&files, code, error);
+    return code == WEIR_OK ? make_policy(&files, NULL, policy, error) : code;
 }
 
-/* files */
-
-static void close_file(FILE **file)
+static enum weir_code check_names(const char *file, const void *into, struct weir_error *error)
 {
-    if (*file != NULL)
-        fclose(*file);
-}
-
-static void free_text(char **text)
-{
-    free(*text);
-}
-
-/* The folder that a file is in; NULL: memory ran out. */
-static char *folder_of(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(file, slash == file ? 1 : (size_t)(slash - file));
-}
-
-/* `text` is of FILE_BYTES_MAX + 1 bytes: one more than is allowed, to see that there is more. */
-static enum weir_code read_file(const char *file, char *text, size_t *length,
-                                struct weir_error *error)
-{
-    __attribute__((cleanup(close_file))) FILE *stream = fopen(file, "re");
-    if (stream != NULL)
-        *length = fread(text, 1, FILE_BYTES_MAX + 1, stream);
-    /* A directory opens, and then cannot be read. */
-    if (stream == NULL || ferror(stream))
-        return weir_error_set(error, WEIR_E_FILE, NULL, "\"%.200s\" cannot be read: %s.", file,
-                              strerror(errno));
-    return WEIR_OK;
-}
-
-/* The file's JSON, the caller's. */
-static enum weir_code load_json(const char *file, json_t **root, struct weir_error *error)
-{
-    json_error_t why;
-    size_t length = 0;
-    __attribute__((cleanup(free_text))) char *text = malloc(FILE_BYTES_MAX + 1);
-    if (text == NULL)
-        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    enum weir_code code = read_file(file, text, &length, error);
-    if (code == WEIR_OK)
-        code = check_length(length, error);
-    if (code != WEIR_OK)
-        return code;
-    *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
-    return *root == NULL ? json_failed(&why, error) : WEIR_OK;
-}
-
-enum weir_code weir_policy_expand(const char *file, char **text, struct weir_error *error)
-{
-    if (file == NULL || text == NULL)
-        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
-                              "A policy needs a file, and a place to go to.");
-    __attribute__((cleanup(drop_json))) json_t *root = NULL;
-    enum weir_code code = load_json(file, &root, error);
-    if (code != WEIR_OK)
-        return code;
-    const struct weir_place top = { NULL, NULL, 0, root };
-    struct weir_reader reader = { .root = &top, .error = error };
-    return weir_policy_print(&reader, text);
+    if (file != NULL && into != NULL)
+        return WEIR_OK;
+    return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                          "A policy needs a file, and a place to go to.");
 }
 
 enum weir_code weir_policy_load(const char *file, struct weir_policy **policy,
                                 struct weir_error *error)
 {
-    if (file == NULL || policy == NULL)
-        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
-                              "A policy needs a file, and a place to go to.");
+    enum weir_code code = check_names(file, policy, error);
+    if (code != WEIR_OK)
+        return code;
+    __attribute__((cleanup(weir_files_finish))) struct weir_files files;
+    code = check_files(&files, weir_files_load(&files, file, error), error);
+    return code == WEIR_OK ? make_policy(&files, file, policy, error) : code;
+}
 
-    __attribute__((cleanup(free_text))) char *text = malloc(FILE_BYTES_MAX + 1);
-    __attribute__((cleanup(free_text))) char *folder = folder_of(file);
-    size_t length = 0;
-    if (text == NULL || folder == NULL)
-        return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    enum weir_code code = read_file(file, text, &length, error);
-    return code == WEIR_OK ? weir_policy_parse(text, length, folder, policy, error) : code;
+enum weir_code weir_policy_expand(const char *file, char **text, struct weir_error *error)
+{
+    enum weir_code code = check_names(file, text, error);
+    if (code != WEIR_OK)
+        return code;
+    __attribute__((cleanup(weir_files_finish))) struct weir_files files;
+    code = check_files(&files, weir_files_load(&files, file, error), error);
+    if (code != WEIR_OK)
+        return code;
+    const struct weir_place top = { NULL, NULL, 0, files.root };
+    struct weir_reader reader = { .root = &top, .files = &files, .error = error };
+    code = weir_policy_print(&reader, text);
+    if (code != WEIR_OK)
+        locate(&files, &reader, error);
+    return code;
 }

@@ -19,10 +19,13 @@ struct weir_place {
 
 #define WEIR_POINTER_BYTES 160 /* as in struct weir_error */
 
+struct weir_files; /* policy_json_files.h */
+
 /* What is being read, and where it goes. */
 struct weir_reader {
     struct weir_policy *policy;
     const struct weir_place *root;
+    const struct weir_files *files; /* that the root is made of                                  */
     const char *directory; /* of names of files; NULL: the current one                           */
     struct weir_error *error;
     json_t *preset_rates;  /* owned list: the rates that presets have put there                  */
@@ -39,14 +42,12 @@ struct weir_member {
     const char *name;
     weir_read_value *read; /* NULL: somebody else reads it                               */
     bool is_needed;
-    const char *later; /* not NULL: it comes with a later version; what to do meanwhile  */
 };
 
 /* A word that a value may be. */
 struct weir_choice {
     const char *name;
     int value;
-    const char *later; /* as above */
 };
 
 #define WEIR_COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
@@ -177,30 +178,33 @@ enum weir_code weir_find_calendar(const struct weir_reader *reader, const struct
 
 /* The sections of the file; each reads into reader->policy. */
 
-weir_read_value weir_read_store;        /* policy_json_store.c    */
-weir_read_value weir_read_secret;       /* policy_json_store.c    */
-weir_read_value weir_read_client_ip;    /* policy_json_identity.c */
-weir_read_value weir_read_api_keys;     /* policy_json_identity.c */
-weir_read_value weir_read_user;         /* policy_json_identity.c */
-weir_read_value weir_read_tenant;       /* policy_json_identity.c */
-weir_read_value weir_read_headers;      /* policy_json_headers.c  */
-weir_read_value weir_read_plans;        /* policy_json_plans.c    */
-weir_read_value weir_read_default_plan; /* policy_json_plans.c    */
-weir_read_value weir_read_policies;     /* policy_json_limits.c   */
-weir_read_value weir_read_mode;         /* policy_json_limits.c; into an enum weir_mode */
-weir_read_value weir_read_by;           /* policy_json_by.c; into a struct weir_by      */
-weir_read_value weir_read_by_of_head;   /* the same, of what is known without a body    */
-weir_read_value weir_read_count;        /* policy_json_count.c; into a struct weir_count */
-weir_read_value weir_read_known;        /* policy_json_known.c; into a pointer to one   */
-weir_read_value weir_read_retry_after;  /* policy_json_retry.c; into a struct weir_retry_rule */
-weir_read_value weir_read_penalty;      /* policy_json_penalty.c; into a pointer to one */
-weir_read_value weir_read_concurrency;  /* policy_json_concurrency.c; into a pointer to one */
-weir_read_value weir_read_routes;       /* policy_json_routes.c   */
-weir_read_value weir_read_default;      /* policy_json_routes.c   */
-weir_read_value weir_read_case;         /* policy_json_routes.c; into a bool: fold      */
+weir_read_value weir_read_store;           /* policy_json_store.c    */
+weir_read_value weir_read_secret;          /* policy_json_store.c    */
+weir_read_value weir_read_client_ip;       /* policy_json_identity.c */
+weir_read_value weir_read_api_keys;        /* policy_json_identity.c */
+weir_read_value weir_read_user;            /* policy_json_identity.c */
+weir_read_value weir_read_tenant;          /* policy_json_identity.c */
+weir_read_value weir_read_headers;         /* policy_json_headers.c  */
+weir_read_value weir_read_plans;           /* policy_json_plans.c    */
+weir_read_value weir_read_default_plan;    /* policy_json_plans.c    */
+weir_read_value weir_read_policies;        /* policy_json_limits.c   */
+weir_read_value weir_read_mode;            /* policy_json_mode.c; into an enum weir_mode   */
+weir_read_value weir_read_enforce_percent; /* policy_json_mode.c; into a struct weir_ruleset */
+weir_read_value weir_read_by;              /* policy_json_by.c; into a struct weir_by      */
+weir_read_value weir_read_by_of_head;      /* the same, of what is known without a body    */
+weir_read_value weir_read_count;           /* policy_json_count.c; into a struct weir_count */
+weir_read_value weir_read_known;           /* policy_json_known.c; into a pointer to one   */
+weir_read_value weir_read_retry_after;     /* policy_json_retry.c; into a struct weir_retry_rule */
+weir_read_value weir_read_penalty;         /* policy_json_penalty.c; into a pointer to one */
+weir_read_value weir_read_concurrency;     /* policy_json_concurrency.c; into a pointer to one */
+weir_read_value weir_read_routes;          /* policy_json_routes.c   */
+weir_read_value weir_read_default;         /* policy_json_routes.c   */
+weir_read_value weir_read_case;            /* policy_json_routes.c; into a bool: fold      */
 
-/* "concurrency" where it does not belong; policy_json_concurrency.c. */
-weir_read_value weir_refuse_concurrency;
+/* What does not belong at the top level, or to a route. */
+
+weir_read_value weir_refuse_concurrency;     /* policy_json_concurrency.c */
+weir_read_value weir_refuse_enforce_percent; /* policy_json_mode.c        */
 
 /* What can only be read or checked when the sections are there. */
 

@@ -87,9 +87,9 @@ static enum weir_code read_adaptive(struct weir_reader *reader, const struct wei
                                     void *into)
 {
     static const struct weir_member members[] = {
-        { "floor", read_floor, false, NULL },
-        { "ceiling", read_ceiling, false, NULL },
-        { "initial", read_initial, false, NULL },
+        { "floor", read_floor, false },
+        { "ceiling", read_ceiling, false },
+        { "initial", read_initial, false },
     };
     struct draft *draft = into;
     struct weir_adaptive *adaptive =
@@ -123,10 +123,10 @@ static enum weir_code read_partition_by(struct weir_reader *reader, const struct
                                         void *into)
 {
     static const struct weir_choice choices[] = {
-        { "plan", WEIR_BY_PLAN, NULL },
-        { "tenant", WEIR_BY_TENANT, NULL },
-        { "api_key", WEIR_BY_API_KEY, NULL },
-        { "route", WEIR_BY_ROUTE, NULL },
+        { "plan", WEIR_BY_PLAN },
+        { "tenant", WEIR_BY_TENANT },
+        { "api_key", WEIR_BY_API_KEY },
+        { "route", WEIR_BY_ROUTE },
     };
     struct draft *draft = into;
     int kind = WEIR_BY_PLAN;
@@ -309,12 +309,12 @@ enum weir_code weir_read_concurrency(struct weir_reader *reader, const struct we
                                      void *into)
 {
     static const struct weir_member members[] = {
-        { "group", read_group, false, NULL },
-        { "adaptive", read_adaptive, false, NULL },
-        { "partition_by", read_partition_by, false, NULL }, /* before the names of parts */
-        { "partitions", read_partitions, false, NULL },
-        { "fixed", read_fixed, false, NULL },
-        { "by", read_by, false, NULL },
+        { "group", read_group, false },
+        { "adaptive", read_adaptive, false },
+        { "partition_by", read_partition_by, false }, /* before the names of parts */
+        { "partitions", read_partitions, false },
+        { "fixed", read_fixed, false },
+        { "by", read_by, false },
     };
     struct draft draft = { weir_arena_array(reader->policy->arena, 1, sizeof *draft.rule), NULL };
     if (draft.rule == NULL)

@@ -66,9 +66,9 @@ enum weir_code weir_read_count(struct weir_reader *reader, const struct weir_pla
                                void *into)
 {
     static const struct weir_choice choices[] = {
-        { "all", WEIR_COUNT_ALL, NULL },
-        { "failures", WEIR_COUNT_FAILURES, NULL },
-        { "successes", WEIR_COUNT_SUCCESSES, NULL },
+        { "all", WEIR_COUNT_ALL },
+        { "failures", WEIR_COUNT_FAILURES },
+        { "successes", WEIR_COUNT_SUCCESSES },
     };
     struct weir_count *count = into;
     int kind = WEIR_COUNT_ALL;

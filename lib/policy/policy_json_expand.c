@@ -42,10 +42,11 @@ enum weir_code weir_policy_print(struct weir_reader *reader, char **text)
         return weir_refuse_memory(reader);
     /* jansson may have an allocator of the application's own, and the text is for free(). */
     size_t length = json_dumpb(root, NULL, 0, JSON_INDENT(2));
-    char *made = malloc(length + 2);
-    if (made == NULL)
+    char *made = length == 0 ? NULL : malloc(length + 2);
+    if (made == NULL || json_dumpb(root, made, length, JSON_INDENT(2)) != length) {
+        free(made);
         return weir_refuse_memory(reader);
-    json_dumpb(root, made, length, JSON_INDENT(2));
+    }
     strcpy(made + length, "\n");
     *text = made;
     return WEIR_OK;

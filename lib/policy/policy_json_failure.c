@@ -6,9 +6,9 @@ static enum weir_code read_action(struct weir_reader *reader, const struct weir_
                                   enum weir_failure_action *action)
 {
     static const struct weir_choice choices[] = {
-        { "open", WEIR_FAIL_OPEN, NULL },
-        { "closed", WEIR_FAIL_CLOSED, NULL },
-        { "memory", WEIR_FAIL_MEMORY, NULL },
+        { "open", WEIR_FAIL_OPEN },
+        { "closed", WEIR_FAIL_CLOSED },
+        { "memory", WEIR_FAIL_MEMORY },
     };
     int chosen = WEIR_FAIL_OPEN;
     enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &chosen);
@@ -49,9 +49,9 @@ static enum weir_code read_rule(struct weir_reader *reader, const struct weir_pl
                                 struct weir_ruleset *ruleset)
 {
     static const struct weir_member members[] = {
-        { "timeout", read_timeout, false, NULL },
-        { "unavailable", read_unavailable, false, NULL },
-        { "error", read_error, false, NULL },
+        { "timeout", read_timeout, false },
+        { "unavailable", read_unavailable, false },
+        { "error", read_error, false },
     };
     enum weir_failure_action action = WEIR_FAIL_OPEN;
     set_all(ruleset,

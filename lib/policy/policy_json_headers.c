@@ -5,10 +5,10 @@ static enum weir_code read_form(const struct weir_reader *reader, const struct w
                                 unsigned *forms)
 {
     static const struct weir_choice choices[] = {
-        { "draft-11", WEIR_HEADERS_DRAFT_11, NULL },
-        { "draft-7", WEIR_HEADERS_DRAFT_7, NULL },
-        { "draft-6", WEIR_HEADERS_DRAFT_6, NULL },
-        { "legacy", WEIR_HEADERS_LEGACY, NULL },
+        { "draft-11", WEIR_HEADERS_DRAFT_11 },
+        { "draft-7", WEIR_HEADERS_DRAFT_7 },
+        { "draft-6", WEIR_HEADERS_DRAFT_6 },
+        { "legacy", WEIR_HEADERS_LEGACY },
     };
     int form = 0;
     enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &form);
@@ -65,9 +65,9 @@ enum weir_code weir_read_headers(struct weir_reader *reader, const struct weir_p
 {
     (void)into;
     static const struct weir_member members[] = {
-        { "forms", read_forms, false, NULL },
-        { "clamp", read_clamp, false, NULL },
-        { "expose", read_expose, false, NULL },
+        { "forms", read_forms, false },
+        { "clamp", read_clamp, false },
+        { "expose", read_expose, false },
     };
     unsigned *forms = &reader->policy->headers;
     if (json_is_object(place->value))

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/suggest.h"
-#include "policy/policy_json.h"
+#include "policy/policy_json_files.h"
 #include "policy/warnings.h"
 
 #define HOPS_MAX        32
@@ -108,11 +108,11 @@ enum weir_code weir_read_client_ip(struct weir_reader *reader, const struct weir
                                    void *into)
 {
     static const struct weir_member members[] = {
-        { "trust", read_trust, false, NULL },
-        { "header", read_forwarded_header, false, NULL },
-        { "ipv4_prefix", read_ipv4_prefix, false, NULL },
-        { "ipv6_prefix", read_ipv6_prefix, false, NULL },
-        { "nat64", read_nat64, false, NULL },
+        { "trust", read_trust, false },
+        { "header", read_forwarded_header, false },
+        { "ipv4_prefix", read_ipv4_prefix, false },
+        { "ipv6_prefix", read_ipv6_prefix, false },
+        { "nat64", read_nat64, false },
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
 }
@@ -126,23 +126,28 @@ static enum weir_code read_key_header(struct weir_reader *reader, const struct w
     return weir_read_header_name(reader, place, &reader->policy->identity.api_key_header);
 }
 
-/* Says of which file an error's pointer, line and column speak. */
+/* An error's pointer, line and column are of the keys file. */
+static void blame_keys_file(struct weir_reader *reader)
+{
+    const json_t *keys = json_object_get(reader->root->value, "api_keys");
+    snprintf(reader->error->file, sizeof reader->error->file, "%s",
+             json_string_value(json_object_get(keys, "file")));
+    reader->is_of_other_file = true;
+}
+
 static enum weir_code keys_failed(struct weir_reader *reader, const struct weir_place *place,
-                                  const char *name, enum weir_code code,
-                                  const struct weir_error *why)
+                                  enum weir_code code, const struct weir_error *why)
 {
     if (code == WEIR_E_MEMORY)
         return weir_refuse_memory(reader);
     if (code == WEIR_E_FILE || code == WEIR_E_SYSTEM)
         return weir_refuse(reader, place, code, "%s", why->text);
-
-    bool is_first = reader->error != NULL && reader->error->code == WEIR_OK;
-    weir_error_set(reader->error, code, why->path, "In \"%.60s\": %s", name, why->text);
-    if (is_first) {
-        reader->error->line = why->line;
-        reader->error->column = why->column;
-    }
-    reader->is_of_other_file = true;
+    weir_error_set(reader->error, code, why->path, "%s", why->text);
+    if (!reader->files->is_first_error)
+        return code;
+    reader->error->line = why->line;
+    reader->error->column = why->column;
+    blame_keys_file(reader);
     return code;
 }
 
@@ -159,8 +164,10 @@ static enum weir_code read_key_file(struct weir_reader *reader, const struct wei
         code = weir_keep_file_name(reader, name, &path);
     if (code != WEIR_OK)
         return code;
-    code = weir_keyring_load(path, &reader->policy->identity.keys, &error);
-    return code == WEIR_OK ? code : keys_failed(reader, place, name.at, code, &error);
+    struct weir_file_stamp *stamp = &reader->policy->stamps[reader->policy->file_count];
+    reader->policy->files[reader->policy->file_count++] = path;
+    code = weir_keyring_load(path, stamp, &reader->policy->identity.keys, &error);
+    return code == WEIR_OK ? code : keys_failed(reader, place, code, &error);
 }
 
 static enum weir_code read_guesses(struct weir_reader *reader, const struct weir_place *place,
@@ -191,9 +198,9 @@ enum weir_code weir_read_api_keys(struct weir_reader *reader, const struct weir_
                                   void *into)
 {
     static const struct weir_member members[] = {
-        { "header", read_key_header, false, NULL },
-        { "file", read_key_file, true, NULL },
-        { "guesses", read_guesses, false, NULL },
+        { "header", read_key_header, false },
+        { "file", read_key_file, true },
+        { "guesses", read_guesses, false },
     };
     reader->policy->identity.api_key_header = WEIR_TEXT("X-API-Key");
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
@@ -226,11 +233,14 @@ static enum weir_code refuse_key(struct weir_reader *reader, size_t index,
     const struct weir_place keys = { &file, "keys", 0, NULL };
     const struct weir_place at = { &keys, NULL, index, NULL };
     const struct weir_place plan = { &at, "plan", 0, NULL };
-    reader->is_of_other_file = true;
-    return weir_refuse(reader, &plan, WEIR_E_REFERENCE,
-                       "In the file of \"api_keys\": the key \"%s\" has the plan \"%.80s\", which "
-                       "\"plans\" does not have; did you mean \"%s\"?",
-                       key->id, key->plan, suggest_plan(reader->policy, key->plan));
+    weir_refuse(
+        reader, &plan, WEIR_E_REFERENCE,
+        "The key \"%s\" has the plan \"%.80s\", which the policy's \"plans\" does not have; "
+        "did you mean \"%s\"?",
+        key->id, key->plan, suggest_plan(reader->policy, key->plan));
+    if (reader->files->is_first_error)
+        blame_keys_file(reader);
+    return WEIR_E_REFERENCE;
 }
 
 enum weir_code weir_check_key_plans(struct weir_reader *reader)
@@ -249,7 +259,7 @@ enum weir_code weir_check_key_plans(struct weir_reader *reader)
 
 /* "user" and "tenant" */
 
-static const struct weir_member header_only[] = { { "header", weir_read_header_name, true, NULL } };
+static const struct weir_member header_only[] = { { "header", weir_read_header_name, true } };
 
 enum weir_code weir_read_user(struct weir_reader *reader, const struct weir_place *place,
                               void *into)

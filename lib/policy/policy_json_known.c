@@ -125,9 +125,9 @@ enum weir_code weir_read_known(struct weir_reader *reader, const struct weir_pla
                                void *into)
 {
     static const struct weir_member members[] = {
-        { "account", read_account, true, NULL }, { "cookie", read_cookie, false, NULL },
-        { "for", read_for, false, NULL },        { "addresses", read_addresses, false, NULL },
-        { "secure", read_secure, false, NULL },  { "path", read_path, false, NULL },
+        { "account", read_account, true }, { "cookie", read_cookie, false },
+        { "for", read_for, false },        { "addresses", read_addresses, false },
+        { "secure", read_secure, false },  { "path", read_path, false },
     };
     struct weir_known *known = weir_arena_array(reader->policy->arena, 1, sizeof *known);
     if (known == NULL)

@@ -67,9 +67,9 @@ static enum weir_code read_object(struct weir_reader *reader, const struct weir_
                                   struct draft *draft)
 {
     static const struct weir_member members[] = {
-        { "batch", read_batch, true, NULL },
-        { "low_water", read_low_water, false, NULL },
-        { "share", read_share, false, NULL }, /* behind "batch" */
+        { "batch", read_batch, true },
+        { "low_water", read_low_water, false },
+        { "share", read_share, false }, /* behind "batch" */
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), draft);
 }

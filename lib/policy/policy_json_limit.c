@@ -46,12 +46,12 @@ static enum weir_code read_algorithm(struct weir_reader *reader, const struct we
                                      void *into)
 {
     static const struct weir_choice choices[] = {
-        { "gcra", WEIR_GCRA, NULL },
-        { "token-bucket", WEIR_TOKEN_BUCKET, NULL },
-        { "leaky-bucket", WEIR_LEAKY_BUCKET, NULL },
-        { "fixed-window", WEIR_FIXED_WINDOW, NULL },
-        { "sliding-counter", WEIR_SLIDING_COUNTER, NULL },
-        { "sliding-log", WEIR_SLIDING_LOG, NULL },
+        { "gcra", WEIR_GCRA },
+        { "token-bucket", WEIR_TOKEN_BUCKET },
+        { "leaky-bucket", WEIR_LEAKY_BUCKET },
+        { "fixed-window", WEIR_FIXED_WINDOW },
+        { "sliding-counter", WEIR_SLIDING_COUNTER },
+        { "sliding-log", WEIR_SLIDING_LOG },
     };
     struct draft *draft = into;
     int algorithm = WEIR_GCRA;
@@ -93,7 +93,7 @@ static enum weir_code check_is(const struct weir_reader *reader, const struct we
 static enum weir_code read_start(struct weir_reader *reader, const struct weir_place *place,
                                  void *into)
 {
-    static const struct weir_choice choices[] = { { "clock", 0, NULL }, { "first", 1, NULL } };
+    static const struct weir_choice choices[] = { { "clock", 0 }, { "first", 1 } };
     struct draft *draft = into;
     int is_first = 0;
     enum weir_code code = check_is(reader, place, draft, WEIR_FIXED_WINDOW);
@@ -153,7 +153,7 @@ static enum weir_code read_max_wait(struct weir_reader *reader, const struct wei
 static enum weir_code read_record(struct weir_reader *reader, const struct weir_place *place,
                                   void *into)
 {
-    static const struct weir_choice choices[] = { { "admitted", 0, NULL }, { "all", 1, NULL } };
+    static const struct weir_choice choices[] = { { "admitted", 0 }, { "all", 1 } };
     struct draft *draft = into;
     int is_all = 0;
     enum weir_code code = check_is(reader, place, draft, WEIR_SLIDING_LOG);
@@ -195,9 +195,9 @@ static enum weir_code read_when(struct weir_reader *reader, const struct weir_pl
                                 void *into)
 {
     static const struct weir_choice choices[] = {
-        { "always", WEIR_FOR_ALL, NULL },
-        { "unknown", WEIR_FOR_UNKNOWN, NULL },
-        { "known", WEIR_FOR_KNOWN, NULL },
+        { "always", WEIR_FOR_ALL },
+        { "unknown", WEIR_FOR_UNKNOWN },
+        { "known", WEIR_FOR_KNOWN },
     };
     struct draft *draft = into;
     int when = WEIR_FOR_ALL;
@@ -209,7 +209,7 @@ static enum weir_code read_when(struct weir_reader *reader, const struct weir_pl
 static enum weir_code read_refusal(struct weir_reader *reader, const struct weir_place *place,
                                    void *into)
 {
-    static const struct weir_choice choices[] = { { "reply", 0, NULL }, { "handler", 1, NULL } };
+    static const struct weir_choice choices[] = { { "reply", 0 }, { "handler", 1 } };
     struct draft *draft = into;
     int is_handlers = 0;
     enum weir_code code =
@@ -305,23 +305,23 @@ enum weir_code weir_read_limit(struct weir_reader *reader, const struct weir_pla
                                struct weir_limit_rule *rule)
 {
     static const struct weir_member members[] = {
-        { "name", read_name, true, NULL },
-        { "by", read_limit_by, true, NULL },
-        { "rate", read_rate, true, NULL },
-        { "algorithm", read_algorithm, false, NULL },
-        { "burst", read_limit_burst, false, NULL }, /* behind "algorithm" and "rate" */
-        { "start", read_start, false, NULL },
-        { "calendar", read_calendar, false, NULL }, /* behind "start" */
-        { "anchor", read_anchor, false, NULL },     /* behind "calendar" */
-        { "max_wait", read_max_wait, false, NULL },
-        { "record", read_record, false, NULL },
-        { "count", read_limit_count, false, NULL },
-        { "on_success", read_limit_on_success, false, NULL },
-        { "exact", read_exact, false, NULL },
-        { "when", read_when, false, NULL },
-        { "refusal", read_refusal, false, NULL },
-        { "penalty", read_limit_penalty, false, NULL },
-        { "lease", read_limit_lease, false, NULL },
+        { "name", read_name, true },
+        { "by", read_limit_by, true },
+        { "rate", read_rate, true },
+        { "algorithm", read_algorithm, false },
+        { "burst", read_limit_burst, false }, /* behind "algorithm" and "rate" */
+        { "start", read_start, false },
+        { "calendar", read_calendar, false }, /* behind "start" */
+        { "anchor", read_anchor, false },     /* behind "calendar" */
+        { "max_wait", read_max_wait, false },
+        { "record", read_record, false },
+        { "count", read_limit_count, false },
+        { "on_success", read_limit_on_success, false },
+        { "exact", read_exact, false },
+        { "when", read_when, false },
+        { "refusal", read_refusal, false },
+        { "penalty", read_limit_penalty, false },
+        { "lease", read_limit_lease, false },
     };
     struct draft draft = { .rule = rule };
     enum weir_code code = weir_read_members(reader, place, members, WEIR_COUNT_OF(members), &draft);

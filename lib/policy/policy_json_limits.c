@@ -77,20 +77,6 @@ static enum weir_code read_limits(struct weir_reader *reader, const struct weir_
     return code == WEIR_OK ? weir_check_on_success(reader, place, ruleset) : code;
 }
 
-enum weir_code weir_read_mode(struct weir_reader *reader, const struct weir_place *place,
-                              void *into)
-{
-    static const struct weir_choice choices[] = {
-        { "enforce", WEIR_ENFORCE, NULL },
-        { "shadow", WEIR_SHADOW, NULL },
-        { "off", WEIR_OFF, NULL },
-    };
-    int mode = WEIR_ENFORCE;
-    enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &mode);
-    *(enum weir_mode *)into = (enum weir_mode)mode;
-    return code;
-}
-
 static enum weir_code read_ruleset_mode(struct weir_reader *reader, const struct weir_place *place,
                                         void *into)
 {
@@ -156,7 +142,7 @@ static void find_groups(struct weir_ruleset *ruleset)
 static enum weir_code read_slot(struct weir_reader *reader, const struct weir_place *place,
                                 void *into)
 {
-    static const struct weir_choice choices[] = { { "policy", 0, NULL }, { "identity", 1, NULL } };
+    static const struct weir_choice choices[] = { { "policy", 0 }, { "identity", 1 } };
     struct weir_ruleset *ruleset = into;
     int is_identity = 0;
     enum weir_code code =
@@ -170,7 +156,7 @@ static enum weir_code read_slot(struct weir_reader *reader, const struct weir_pl
 static enum weir_code read_on_abort(struct weir_reader *reader, const struct weir_place *place,
                                     void *into)
 {
-    static const struct weir_choice choices[] = { { "keep", 0, NULL }, { "return", 1, NULL } };
+    static const struct weir_choice choices[] = { { "keep", 0 }, { "return", 1 } };
     struct weir_ruleset *ruleset = into;
     int returns = 0;
     enum weir_code code =
@@ -241,25 +227,38 @@ static enum weir_code check_limits(const struct weir_reader *reader, const struc
 
 /* the policies */
 
+static enum weir_code check_ruleset_name(struct weir_reader *reader, const struct weir_place *place)
+{
+    enum weir_code code = weir_check_name(reader, place, place->name);
+    if (code == WEIR_OK && strcmp(place->name, reader->policy->guesses.name) == 0)
+        return weir_refuse(
+            reader, place, WEIR_E_VALUE,
+            "The name \"%s\" is taken: weir counts unknown API keys under it. Wanted "
+            "is another.",
+            place->name);
+    return code;
+}
+
 static enum weir_code read_ruleset(struct weir_reader *reader, const struct weir_place *place,
                                    struct weir_ruleset *ruleset)
 {
     static const struct weir_member members[] = {
-        { "limits", read_limits, false, NULL },
-        { "on_store_failure", NULL, false, NULL }, /* read when the routes are known */
-        { "mode", read_ruleset_mode, false, NULL },
-        { "slot", read_slot, false, NULL },
-        { "on_abort", read_on_abort, false, NULL },
-        { "body_max", read_ruleset_body_max, false, NULL },
-        { "preset", NULL, false, NULL }, /* written out before, with its "fields" */
-        { "deny", read_ruleset_deny, false, NULL },
-        { "allow", read_ruleset_allow, false, NULL },
-        { "known", read_known, false, NULL },
-        { "retry_after", read_retry_after, false, NULL },
-        { "enforce_percent", NULL, false, "use \"mode\": \"shadow\" to try a policy out" },
-        { "concurrency", read_concurrency, false, NULL },
+        { "limits", read_limits, false },
+        { "on_store_failure", NULL, false }, /* read when the routes are known */
+        { "mode", read_ruleset_mode, false },
+        { "slot", read_slot, false },
+        { "on_abort", read_on_abort, false },
+        { "body_max", read_ruleset_body_max, false },
+        { "preset", NULL, false }, /* written out before, with its "fields" */
+        { "deny", read_ruleset_deny, false },
+        { "allow", read_ruleset_allow, false },
+        { "known", read_known, false },
+        { "retry_after", read_retry_after, false },
+        { "enforce_percent", weir_read_enforce_percent, false }, /* behind "mode" */
+        { "concurrency", read_concurrency, false },
     };
-    enum weir_code code = weir_check_name(reader, place, place->name);
+    ruleset->enforce_ppm = WEIR_ENFORCE_ALL;
+    enum weir_code code = check_ruleset_name(reader, place);
     if (code == WEIR_OK)
         code = weir_keep_text(reader, weir_text_from(place->name), &ruleset->name);
     if (code == WEIR_OK)

@@ -168,10 +168,10 @@ static enum weir_code read_list(struct weir_reader *reader, const struct weir_pl
                                 bool allows, const struct weir_client_list **list)
 {
     static const struct weir_member members[] = {
-        { "ip", read_networks, false, NULL },
-        { "api_key", read_keys, false, NULL },
-        { "tenant", read_tenants, false, NULL },
-        { "user", read_users, false, NULL },
+        { "ip", read_networks, false },
+        { "api_key", read_keys, false },
+        { "tenant", read_tenants, false },
+        { "user", read_users, false },
     };
     struct weir_client_list *made = weir_arena_array(reader->policy->arena, 1, sizeof *made);
     if (made == NULL)

@@ -88,10 +88,10 @@ enum weir_code weir_read_penalty(struct weir_reader *reader, const struct weir_p
                                  void *into)
 {
     static const struct weir_member members[] = {
-        { "after", read_after, true, NULL },
-        { "ban", read_bans, true, NULL },
-        { "forget", read_forget, false, NULL }, /* behind "ban" */
-        { "extend", read_extend, false, NULL },
+        { "after", read_after, true },
+        { "ban", read_bans, true },
+        { "forget", read_forget, false }, /* behind "ban" */
+        { "extend", read_extend, false },
     };
     struct weir_penalty *penalty = weir_arena_array(reader->policy->arena, 1, sizeof *penalty);
     if (penalty == NULL)

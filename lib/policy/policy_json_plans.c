@@ -40,8 +40,8 @@ static enum weir_code read_plan_rate(struct weir_reader *reader, const struct we
                                      struct weir_plan_rate *rate)
 {
     static const struct weir_member members[] = {
-        { "rate", read_rate, true, NULL },
-        { "burst", read_burst, false, NULL },
+        { "rate", read_rate, true },
+        { "burst", read_burst, false },
     };
     struct draft draft = { .burst = 0 };
     enum weir_code code;

@@ -66,7 +66,7 @@ static enum weir_code read_field(struct weir_reader *reader, const struct weir_p
 static enum weir_code read_fields(struct weir_reader *reader, const struct weir_place *policy,
                                   const struct preset *preset, struct weir_buffer *field)
 {
-    const struct weir_member members[] = { { preset->field, read_field, false, NULL } };
+    const struct weir_member members[] = { { preset->field, read_field, false } };
     const struct weir_place place = weir_place_member(policy, "fields");
     struct fields fields = { preset, weir_text_from(preset->usual) };
     enum weir_code code = place.value == NULL ? WEIR_OK
@@ -171,7 +171,7 @@ static enum weir_code find_preset(const struct weir_reader *reader, const struct
 {
     struct weir_choice choices[WEIR_COUNT_OF(presets)];
     for (size_t i = 0; i < WEIR_COUNT_OF(presets); i++)
-        choices[i] = (struct weir_choice){ presets[i].name, (int)i, NULL };
+        choices[i] = (struct weir_choice){ presets[i].name, (int)i };
     int chosen = 0;
     enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &chosen);
     *preset = &presets[chosen];

@@ -29,7 +29,7 @@ static enum weir_code read_round(struct weir_reader *reader, const struct weir_p
 enum weir_code weir_read_retry_after(struct weir_reader *reader, const struct weir_place *place,
                                      void *into)
 {
-    static const struct weir_member members[] = { { "round", read_round, true, NULL } };
+    static const struct weir_member members[] = { { "round", read_round, true } };
     struct weir_retry_rule *rule = into;
     if (json_is_object(place->value)) {
         rule->kind = WEIR_RETRY_ROUNDED;

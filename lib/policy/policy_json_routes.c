@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/suggest.h"
-#include "policy/policy_json.h"
+#include "policy/policy_json_files.h"
 
 #define ROUTES_MAX      4096
 #define NAMES_SHOWN_MAX 64
@@ -61,7 +61,7 @@ static enum weir_code read_match(struct weir_reader *reader, const struct weir_p
 enum weir_code weir_read_case(struct weir_reader *reader, const struct weir_place *place,
                               void *into)
 {
-    static const struct weir_choice choices[] = { { "keep", 0, NULL }, { "fold", 1, NULL } };
+    static const struct weir_choice choices[] = { { "keep", 0 }, { "fold", 1 } };
     int fold = 0;
     enum weir_code code = weir_read_choice(reader, place, choices, WEIR_COUNT_OF(choices), &fold);
     *(bool *)into = fold != 0;
@@ -81,9 +81,9 @@ static enum weir_code read_auth(struct weir_reader *reader, const struct weir_pl
                                 void *into)
 {
     static const struct weir_choice choices[] = {
-        { "none", WEIR_AUTH_NONE, NULL },
-        { "optional", WEIR_AUTH_OPTIONAL, NULL },
-        { "required", WEIR_AUTH_REQUIRED, NULL },
+        { "none", WEIR_AUTH_NONE },
+        { "optional", WEIR_AUTH_OPTIONAL },
+        { "required", WEIR_AUTH_REQUIRED },
     };
     struct draft *draft = into;
     int auth = WEIR_AUTH_NONE;
@@ -139,16 +139,28 @@ static enum weir_code read_route(struct weir_reader *reader, const struct weir_p
                                  struct weir_route *route)
 {
     static const struct weir_member members[] = {
-        { "case", read_route_case, false, NULL }, /* before "match" */
-        { "match", read_match, true, NULL },
-        { "auth", read_auth, false, NULL },
-        { "policy", read_policy, false, NULL },
-        { "cost", read_cost, false, NULL },
-        { "concurrency", weir_refuse_concurrency, false, NULL },
+        { "case", read_route_case, false }, /* before "match" */
+        { "match", read_match, true },
+        { "auth", read_auth, false },
+        { "policy", read_policy, false },
+        { "cost", read_cost, false },
+        { "concurrency", weir_refuse_concurrency, false },
     };
     struct draft draft = { route, reader->fold };
     *route = (struct weir_route){ .auth = WEIR_AUTH_NONE, .cost = 1 };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), &draft);
+}
+
+/* Where a route of several files is written, for who has to change it. */
+static enum weir_code note_place(const struct weir_reader *reader, size_t index,
+                                 struct weir_route *route)
+{
+    const struct weir_source *source = weir_files_route(reader->files, &index);
+    route->index = index;
+    route->file = "";
+    return source->name[0] == '\0'
+               ? WEIR_OK
+               : weir_keep_text(reader, weir_text_from(source->name), &route->file);
 }
 
 enum weir_code weir_read_routes(struct weir_reader *reader, const struct weir_place *place,
@@ -172,6 +184,8 @@ enum weir_code weir_read_routes(struct weir_reader *reader, const struct weir_pl
         /* Counted before it is read, so that its pattern is freed when what follows is refused. */
         policy->route_count++;
         code = read_route(reader, &item, &policy->routes[i]);
+        if (code == WEIR_OK)
+            code = note_place(reader, i, &policy->routes[i]);
     }
     return code;
 }
@@ -183,10 +197,10 @@ enum weir_code weir_read_default(struct weir_reader *reader, const struct weir_p
 {
     (void)into;
     static const struct weir_member members[] = {
-        { "policy", read_policy, false, NULL },
-        { "auth", read_auth, false, NULL },
-        { "cost", read_cost, false, NULL },
-        { "concurrency", weir_refuse_concurrency, false, NULL },
+        { "policy", read_policy, false },
+        { "auth", read_auth, false },
+        { "cost", read_cost, false },
+        { "concurrency", weir_refuse_concurrency, false },
     };
     struct draft draft = { &reader->policy->fallback, false };
     reader->policy->has_default = true;

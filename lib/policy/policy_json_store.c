@@ -157,10 +157,10 @@ static enum weir_code read_tls(struct weir_reader *reader, const struct weir_pla
                                void *into)
 {
     static const struct weir_member members[] = {
-        { "ca_file", read_ca_file, false, NULL },
-        { "cert_file", read_cert_file, false, NULL },
-        { "key_file", read_key_file, false, NULL },
-        { "server_name", read_server_name, false, NULL },
+        { "ca_file", read_ca_file, false },
+        { "cert_file", read_cert_file, false },
+        { "key_file", read_key_file, false },
+        { "server_name", read_server_name, false },
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
 }
@@ -169,13 +169,13 @@ enum weir_code weir_read_store(struct weir_reader *reader, const struct weir_pla
                                void *into)
 {
     static const struct weir_member members[] = {
-        { "url", weir_read_store_url, false, NULL },
-        { "timeout", read_timeout, false, NULL },
-        { "prefix", read_prefix, false, NULL },
-        { "memory", read_memory, false, NULL },
-        { "connections", read_connections, false, NULL },
-        { "tls", read_tls, false, NULL },
-        { "denial_cache", read_denial_cache, false, NULL },
+        { "url", weir_read_store_url, false },
+        { "timeout", read_timeout, false },
+        { "prefix", read_prefix, false },
+        { "memory", read_memory, false },
+        { "connections", read_connections, false },
+        { "tls", read_tls, false },
+        { "denial_cache", read_denial_cache, false },
     };
     return weir_read_members(reader, place, members, WEIR_COUNT_OF(members), into);
 }

@@ -16,8 +16,8 @@ static enum weir_code read_forgive(struct weir_reader *reader, const struct weir
 enum weir_code weir_read_on_success(struct weir_reader *reader, const struct weir_place *place,
                                     void *into)
 {
-    static const struct weir_member members[] = { { "forgive", read_forgive, true, NULL } };
-    static const struct weir_choice choices[] = { { "reset", WEIR_RESETS, NULL } };
+    static const struct weir_member members[] = { { "forgive", read_forgive, true } };
+    static const struct weir_choice choices[] = { { "reset", WEIR_RESETS } };
     struct weir_limit_rule *rule = into;
     int chosen = WEIR_SETTLES;
     if (json_is_object(place->value))

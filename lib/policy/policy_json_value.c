@@ -9,13 +9,12 @@
 
 /* objects */
 
-static const struct weir_member *find_member(const struct weir_member *members, size_t count,
-                                             const char *name)
+static bool is_member(const struct weir_member *members, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(members[i].name, name) == 0)
-            return &members[i];
-    return NULL;
+            return true;
+    return false;
 }
 
 /* Writes '"this", "that" or "the other"'; NULL: they do not fit. */
@@ -34,18 +33,16 @@ static enum weir_code refuse_name(const struct weir_reader *reader, const struct
                                   const struct weir_member *members, size_t count)
 {
     const char *names[NAMES_MAX];
-    size_t name_count = 0;
     char list[200];
     const char *shown = place->name;
     for (size_t i = 0; i < count; i++)
-        if (members[i].later == NULL)
-            names[name_count++] = members[i].name;
+        names[i] = members[i].name;
 
-    const char *meant = weir_suggest(weir_text_from(place->name), names, name_count);
+    const char *meant = weir_suggest(weir_text_from(place->name), names, count);
     if (meant != NULL)
         return weir_refuse(reader, place, WEIR_E_UNKNOWN_KEY,
                            "\"%.60s\" means nothing here; did you mean \"%s\"?", shown, meant);
-    const char *known = list_names(names, name_count, list, sizeof list);
+    const char *known = list_names(names, count, list, sizeof list);
     return weir_refuse(reader, place, WEIR_E_UNKNOWN_KEY, "\"%.60s\" means nothing here%s%s.",
                        shown, known == NULL ? "" : "; wanted is ", known == NULL ? "" : known);
 }
@@ -61,12 +58,8 @@ static enum weir_code check_members(const struct weir_reader *reader,
         const struct weir_place at = { place, name, 0, value };
         if (strcmp(name, "comment") == 0)
             continue;
-        const struct weir_member *member = find_member(members, count, name);
-        if (member == NULL)
+        if (!is_member(members, count, name))
             return refuse_name(reader, &at, members, count);
-        if (member->later != NULL)
-            return weir_refuse(reader, &at, WEIR_E_NOT_YET,
-                               "\"%s\" arrives with a later version; %s.", name, member->later);
     }
     for (size_t i = 0; i < count; i++)
         if (members[i].is_needed && json_object_get(place->value, members[i].name) == NULL)
@@ -95,17 +88,15 @@ static enum weir_code refuse_word(const struct weir_reader *reader, const struct
                                   const struct weir_choice *choices, size_t count)
 {
     const char *names[NAMES_MAX];
-    size_t name_count = 0;
     char list[200];
     for (size_t i = 0; i < count; i++)
-        if (choices[i].later == NULL)
-            names[name_count++] = choices[i].name;
-    const char *known = list_names(names, name_count, list, sizeof list);
+        names[i] = choices[i].name;
+    const char *known = list_names(names, count, list, sizeof list);
     if (!json_is_string(place->value))
         return weir_refuse_type(reader, place, known);
 
     struct weir_text word = weir_text_from(json_string_value(place->value));
-    const char *meant = weir_suggest(word, names, name_count);
+    const char *meant = weir_suggest(word, names, count);
     if (meant != NULL)
         return weir_refuse(reader, place, WEIR_E_VALUE, "The value is %s; did you mean \"%s\"?",
                            weir_show(place->value).text, meant);
@@ -119,9 +110,6 @@ enum weir_code weir_read_choice(const struct weir_reader *reader, const struct w
     for (size_t i = 0; word != NULL && i < count; i++) {
         if (strcmp(word, choices[i].name) != 0)
             continue;
-        if (choices[i].later != NULL)
-            return weir_refuse(reader, place, WEIR_E_NOT_YET,
-                               "\"%s\" arrives with a later version; %s.", word, choices[i].later);
         *chosen = choices[i].value;
         return WEIR_OK;
     }

@@ -450,11 +450,15 @@ static bool warn_of_hidden(struct weir_policy *policy, size_t index)
         if (!hides_method(earlier, later)
             || !weir_pattern_hides(&earlier->pattern, &later->pattern))
             continue;
+        bool is_elsewhere = strcmp(earlier->file, later->file) != 0;
         snprintf(path, sizeof path, "/routes/%zu/match", index);
         return add(policy, WEIR_W_ROUTE_HIDDEN, path,
-                   "\"%.80s\" never matches, since \"%.80s\" at /routes/%zu comes first and takes "
-                   "all of it; put it before that route.",
-                   later->match, earlier->match, i);
+                   "\"%.80s\" never matches, since \"%.80s\" at /routes/%zu%s%.60s comes first and "
+                   "takes all of it; put it before that route.",
+                   later->match, earlier->match, earlier->index, is_elsewhere ? " of " : "",
+                   !is_elsewhere              ? ""
+                   : earlier->file[0] == '\0' ? "the first file"
+                                              : earlier->file);
     }
     return true;
 }
@@ -606,6 +610,17 @@ static bool warn_of_rulesets(struct weir_policy *policy)
             ok = warn_of_costs(policy, ruleset, &ruleset->limits[j]);
     }
     return ok;
+}
+
+enum weir_code weir_warn_of_percent(struct weir_policy *policy, const struct weir_ruleset *ruleset,
+                                    struct weir_error *error)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/policies/%s/enforce_percent", ruleset->name);
+    bool ok = add(policy, WEIR_W_PERCENT_UNUSED, path,
+                  "The policy's mode is not \"enforce\", so there is nothing to enforce for a part "
+                  "of the clients; take \"mode\" out, or this.");
+    return ok ? WEIR_OK : weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
 }
 
 enum weir_code weir_policy_warn(struct weir_policy *policy, const struct weir_written *written,

@@ -28,6 +28,11 @@ enum weir_code weir_warn_of_allowed(struct weir_policy *policy, const struct wei
 enum weir_code weir_warn_of_secret(struct weir_policy *policy, size_t length,
                                    struct weir_error *error);
 
+/* Adds one that a policy which does not enforce says for how many clients it does. Errors:
+ * WEIR_E_MEMORY. */
+enum weir_code weir_warn_of_percent(struct weir_policy *policy, const struct weir_ruleset *ruleset,
+                                    struct weir_error *error);
+
 /* True where the policy counts by fields of a body, or where its name or the path of a route that uses
  * it says login, signin, otp, password, passwd, reset or token, in any letter case. Pure. */
 bool weir_ruleset_guards_login(const struct weir_policy *policy,

@@ -3,26 +3,14 @@
 
 #include "request/body_fields.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = weir_fold_char(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Takes one character off the front of an encoded text; -1: a broken escape. */
 static int take_char(struct weir_text *encoded)
 {
     char c = encoded->at[0];
-    size_t length = 1;
+    size_t length = c == '%' ? 3 : 1;
     int decoded = c == '+' ? ' ' : (unsigned char)c;
-    if (c == '%') {
-        int high = encoded->length < 3 ? -1 : hex_digit(encoded->at[1]);
-        int low = encoded->length < 3 ? -1 : hex_digit(encoded->at[2]);
-        decoded = high < 0 || low < 0 ? -1 : high * 16 + low;
-        length = 3;
-    }
+    if (c == '%')
+        decoded = weir_percent_byte(*encoded);
     if (decoded < 0)
         return -1;
     encoded->at += length;

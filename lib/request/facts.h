@@ -22,6 +22,7 @@ struct weir_facts {
     size_t query_count;
     const struct sockaddr *peer; /* NULL: none                                                   */
     bool has_body;
+    bool is_http_1_0; /* or older                                                      */
 };
 
 /* The value of the first header line of that name, letter case aside; at NULL: there is none. */

@@ -68,14 +68,6 @@ static bool take_path(struct weir_text *target, enum weir_path_form form)
 
 /* percent-encoding */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    char folded = weir_fold_char(c);
-    return folded >= 'a' && folded <= 'f' ? folded - 'a' + 10 : -1;
-}
-
 /* Takes one byte, decoded if it is encoded; false for a broken escape and for NUL. */
 static bool take_byte(struct weir_text *rest, enum weir_path_form form, char *byte)
 {
@@ -85,11 +77,10 @@ static bool take_byte(struct weir_text *rest, enum weir_path_form form, char *by
         return *byte != '\0';
     }
 
-    int high = rest->length < 3 ? -1 : hex_value(rest->at[1]);
-    int low = rest->length < 3 ? -1 : hex_value(rest->at[2]);
-    if (high < 0 || low < 0)
+    int decoded = weir_percent_byte(*rest);
+    if (decoded < 0)
         return false;
-    *byte = (char)(unsigned char)(high * 16 + low);
+    *byte = (char)decoded;
     skip(rest, 3);
     return *byte != '\0';
 }

@@ -1,6 +1,9 @@
-/* Policy files: whatever stands in one, it is taken or refused with a code, a place and a text. */
+/* Policy files: whatever stands in one, it is taken or refused with a code, a place and a text. What
+ * stands behind a NUL is a second file, which the first may include as "b". */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "limit/penalty.h"
 #include "policy/policy.h"
@@ -21,6 +24,7 @@ static void check_message(const struct weir_error *message)
     require(memchr(message->text, '\0', sizeof message->text) != NULL);
     require(memchr(message->path, '\0', sizeof message->path) != NULL);
     require(message->path[0] == '\0' || message->path[0] == '/');
+    require(memchr(message->file, '\0', sizeof message->file) != NULL);
 }
 
 static void check_numbers(const struct weir_limit_rule *limit,
@@ -55,6 +59,7 @@ static void check_limit(const struct weir_policy *policy, const struct weir_limi
 static void check_ruleset(const struct weir_policy *policy, const struct weir_ruleset *ruleset)
 {
     require(ruleset->limit_count >= 1 && ruleset->limit_count <= WEIR_CHECK_LIMITS);
+    require(ruleset->enforce_ppm <= WEIR_ENFORCE_ALL);
     for (size_t i = 0; i < ruleset->limit_count; i++)
         check_limit(policy, &ruleset->limits[i]);
 }
@@ -72,12 +77,47 @@ static void check_policy(const struct weir_policy *policy)
         check_message(weir_policy_warning(policy, i));
 }
 
+static char folder[] = "/tmp/weir-fuzz-XXXXXX";
+static char second[sizeof folder + 2];
+
+static void clean_up(void)
+{
+    unlink(second);
+    rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    static bool is_there;
+    if (is_there)
+        return;
+    is_there = true;
+    require(mkdtemp(folder) != NULL);
+    snprintf(second, sizeof second, "%s/b", folder);
+    atexit(clean_up);
+}
+
+/* Returns the length of the first. */
+static size_t split(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = memchr(data, '\0', size);
+    if (end == NULL)
+        return size;
+    size_t length = (size_t)(end - data);
+    FILE *file = fopen(second, "w");
+    require(file != NULL);
+    require(fwrite(end + 1, 1, size - length - 1, file) == size - length - 1);
+    require(fclose(file) == 0);
+    return length;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir_error error = WEIR_NO_ERROR;
     struct weir_policy *policy = NULL;
-    enum weir_code code =
-        weir_policy_parse((const char *)data, size, "/nonexistent", &policy, &error);
+    make_folder();
+    size_t length = split(data, size);
+    enum weir_code code = weir_policy_parse((const char *)data, length, folder, &policy, &error);
     require(code == error.code);
     if (code == WEIR_OK)
         check_policy(policy);

@@ -69,7 +69,9 @@
     X(WEIR_W_LEASE_TOO_SHORT, "lease-too-short",                                                   \
       "A block of units is earned back before it can be spent.")                                   \
     X(WEIR_W_SLOTS_PER_PROCESS, "slots-per-process",                                               \
-      "Each process counts the requests under way of a key for itself.")
+      "Each process counts the requests under way of a key for itself.")                           \
+    X(WEIR_W_PERCENT_UNUSED, "percent-unused",                                                     \
+      "A policy that does not enforce says for how many clients it does.")
 
 #define WEIR_CODE_ENUM(code, name, meaning) code,
 enum weir_code { WEIR_CODES(WEIR_CODE_ENUM) WEIR_CODE_COUNT };
@@ -84,10 +86,12 @@ struct weir_error {
     int column;     /* from 1; 0: not known                               */
     char path[160]; /* JSON Pointer (RFC 6901) of the culprit; "": none   */
     char text[320]; /* one sentence: the value found and what is wanted   */
+    char file[128]; /* that line, column and path are of, seen from the folder of the file that was
+                     * loaded, such as "limits/login.json"; "": it is that file itself */
 };
 
 /* clang-format off */
-#define WEIR_NO_ERROR { WEIR_OK, 0, 0, "", "" }
+#define WEIR_NO_ERROR { WEIR_OK, 0, 0, "", "", "" }
 /* clang-format on */
 
 /* A code's stable name ("unknown-key"), never NULL. Thread-safe: pure. */
@@ -104,7 +108,8 @@ WEIR_API enum weir_code weir_error_set(struct weir_error *error, enum weir_code 
                                        const char *path, const char *format, ...) WEIR_PRINTF(4, 5);
 
 /* Writes an error as one line, "policy.json:3:9: /plans/free: … [value]", cut to `size`
- * bytes with its NUL; `file` may be NULL. Returns `line`. Thread-safe. */
+ * bytes with its NUL; `file`, the one that was loaded, may be NULL. Where the error is in a file
+ * that this one names, the line starts with that. Returns `line`. Thread-safe. */
 WEIR_API const char *weir_error_line(const struct weir_error *error, const char *file, char *line,
                                      size_t size);
 

@@ -120,6 +120,8 @@ static void escapes_json(void **state)
         { "quotes and backslashes", { "a\"b\\c", 5 }, "a\\\"b\\\\c" },
         { "control bytes and NUL", { "\n\0\x1f", 3 }, "\\u000a\\u0000\\u001f" },
         { "UTF-8 as it is", { "\xC3\xA9\xE2\x82\xAC", 5 }, "\xC3\xA9\xE2\x82\xAC" },
+        { "a C1 control", { "\xC2\x9B", 2 }, "\\u009b" },
+        { "what turns the direction", { "a\xE2\x80\xAE/\xD8\x9C", 7 }, "a\\u202e/\\u061c" },
         { "a stray byte", { "a\xFFz", 3 }, "a\xEF\xBF\xBDz" },
         { "an overlong slash", { "\xC0\xAF", 2 }, "\xEF\xBF\xBD\xEF\xBF\xBD" },
         { "a cut sequence", { "\xE2\x82", 2 }, "\xEF\xBF\xBD\xEF\xBF\xBD" },
@@ -130,6 +132,41 @@ static void escapes_json(void **state)
         struct weir_buffer buffer = weir_buffer_init(memory, sizeof memory);
         weir_buffer_put_json(&buffer, rows[i].text);
         assert_string_equal(weir_buffer_string(&buffer), rows[i].wanted);
+    }
+}
+
+static void knows_what_steers_how_text_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *when, *text;
+        bool wanted;
+    } rows[] = {
+        { "a letter", "a", false },
+        { "a blank", " ", false },
+        { "a line break", "\n", true },
+        { "DEL", "\x7F", true },
+        { "CSI, U+009B", "\xC2\x9B", true },
+        { "the blank behind them, U+00A0", "\xC2\xA0", false },
+        { "an Arabic letter, U+061D", "\xD8\x9D", false },
+        { "the Arabic mark, U+061C", "\xD8\x9C", true },
+        { "a joiner, U+200D, as in emoji", "\xE2\x80\x8D", false },
+        { "U+200E", "\xE2\x80\x8E", true },
+        { "U+200F", "\xE2\x80\x8F", true },
+        { "a hyphen, U+2010", "\xE2\x80\x90", false },
+        { "a dot, U+2027", "\xE2\x80\xA7", false },
+        { "a line's end, U+2028", "\xE2\x80\xA8", true },
+        { "U+202E", "\xE2\x80\xAE", true },
+        { "a narrow blank, U+202F", "\xE2\x80\xAF", false },
+        { "U+2065", "\xE2\x81\xA5", false },
+        { "U+2066", "\xE2\x81\xA6", true },
+        { "U+2069", "\xE2\x81\xA9", true },
+        { "U+206A", "\xE2\x81\xAA", false },
+        { "a face, U+1F600", "\xF0\x9F\x98\x80", false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].when);
+        assert_int_equal(weir_is_control(rows[i].text, strlen(rows[i].text)), rows[i].wanted);
     }
 }
 
@@ -268,6 +305,7 @@ int main(void)
         cmocka_unit_test(prints_numbers_of_each_length),
         cmocka_unit_test(knows_the_characters_of_a_token),
         cmocka_unit_test(escapes_json),
+        cmocka_unit_test(knows_what_steers_how_text_is_shown),
         cmocka_unit_test(keeps_the_first_error),
         cmocka_unit_test(names_every_code_once),
         cmocka_unit_test(takes_options_of_any_age),

@@ -384,7 +384,7 @@ static void reads_a_file(void **state)
     close(descriptor);
 
     struct weir_keyring *ring = NULL;
-    enum weir_code code = weir_keyring_load(name, &ring, NULL);
+    enum weir_code code = weir_keyring_load(name, NULL, &ring, NULL);
     unlink(name);
     assert_int_equal(code, WEIR_OK);
     assert_non_null(weir_keyring_find(ring, WEIR_TEXT("secret")));
@@ -399,7 +399,7 @@ static void says_which_file_it_cannot_read(void **state)
         struct weir_error error = WEIR_NO_ERROR;
         struct weir_keyring *ring = NULL;
         print_message("    %s\n", files[i]);
-        assert_int_equal(weir_keyring_load(files[i], &ring, &error), WEIR_E_FILE);
+        assert_int_equal(weir_keyring_load(files[i], NULL, &ring, &error), WEIR_E_FILE);
         assert_non_null(strstr(error.text, files[i]));
         assert_null(ring);
     }

@@ -7,6 +7,21 @@
 
 #define LINES_MAX 8
 
+/* What is told of the walk leads from the peer to the client, one believed entry after the other. */
+static void check_hops(const struct weir_hops *hops, const struct weir_facts *facts,
+                       const struct weir_address *client, unsigned hops_used)
+{
+    struct weir_address peer = weir_address_from(facts->peer);
+    assert_int_equal(hops->count, hops_used + 1);
+    assert_true(weir_address_equal(&hops->hop[0].speaker, &peer));
+    assert_true(weir_address_equal(&hops->hop[hops_used].speaker, client));
+    for (size_t i = 0; i < hops->count; i++) {
+        const struct weir_hop *hop = &hops->hop[i];
+        assert_int_equal(hop->is_believed, i < hops_used);
+        assert_true(hop->is_trusted || (!hop->is_believed && hop->entry.length == 0));
+    }
+}
+
 /* The client that is found behind `peer`, as text. */
 static const char *client_of(const struct weir_trust *trust, enum weir_forwarded_form form,
                              const char *peer_text, const char *const *lines, size_t count,
@@ -22,6 +37,12 @@ static const char *client_of(const struct weir_trust *trust, enum weir_forwarded
     struct weir_facts facts = { .headers = headers, .header_count = count + 1, .peer = &peer.any };
     struct weir_address client =
         weir_forwarded_client(trust, form, WEIR_TEXT("X-The-Header"), &facts, hops_used);
+    struct weir_hops hops;
+    unsigned traced;
+    struct weir_address same =
+        weir_forwarded_trace(trust, form, WEIR_TEXT("X-The-Header"), &facts, &traced, &hops);
+    assert_true(weir_address_equal(&client, &same));
+    check_hops(&hops, &facts, &client, traced);
     weir_address_print(&client, text);
     return text;
 }

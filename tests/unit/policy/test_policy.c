@@ -912,9 +912,9 @@ static void says_what_is_wrong_in_the_keys_file(void **state)
         { "no such file", "{\"api_keys\":\n {\"file\": \"gone.json\"}}", WEIR_E_FILE,
           "/api_keys/file", "gone.json\" cannot be read", 2, 3 },
         { "a key without a hash", "{\"api_keys\": {\"file\": \"bad-keys.json\"}}", WEIR_E_MISSING,
-          "/keys/0", "In \"bad-keys.json\": The key has no \"sha256\"", 0, 0 },
+          "/keys/0", "The key has no \"sha256\"", 0, 0 },
         { "no JSON", "{\"api_keys\": {\"file\": \"no-keys.json\"}}", WEIR_E_JSON, "",
-          "In \"no-keys.json\": The file is not JSON", 1, 11 },
+          "The file is not JSON", 1, 11 },
         { "guesses by a plan", "{\"api_keys\": {\"file\": \"keys.json\", \"guesses\": \"plan\"}}",
           WEIR_E_VALUE, "/api_keys/guesses", "who guesses has none; wanted is a rate", 1, 36 },
         { "guesses by the month",
@@ -927,8 +927,8 @@ static void says_what_is_wrong_in_the_keys_file(void **state)
           "{\"api_keys\": {\"file\": \"keys.json\"}, \"plans\": {\"pro\": {},"
           " \"free\": {}}}",
           WEIR_E_REFERENCE, "/keys/0/plan",
-          "the key \"one\" has the plan \"fre\", which \"plans\" does not have; did you mean "
-          "\"free\"?",
+          "The key \"one\" has the plan \"fre\", which the policy's \"plans\" does not have; did "
+          "you mean \"free\"?",
           0, 0 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -976,7 +976,7 @@ static void says_why_a_file_cannot_be_read(void **state)
 static void keeps_the_first_error(void **state)
 {
     (void)state;
-    struct weir_error error = { WEIR_E_STATE, 5, 6, "/before", "Before." };
+    struct weir_error error = { WEIR_E_STATE, 5, 6, "/before", "Before.", "" };
     struct weir_policy *policy = NULL;
     assert_int_equal(weir_policy_parse("{\"x\": 1}", 8, NULL, &policy, &error), WEIR_E_UNKNOWN_KEY);
     assert_error(&error, WEIR_E_STATE, "/before", "Before.");

@@ -151,6 +151,9 @@ static void writes_json_pointers_that_can_be_followed(void **state)
         { POLICY("\"limits\":[{\"name\":\"a\",\"by\":\"ip\",\"rate\":\"1/second\"},"
                  "{\"name\":\"b\",\"by\":[\"ip\",\"x\"],\"rate\":\"1/second\"}]"),
           WEIR_E_VALUE, "/policies/p/limits/1/by/1", "The value is \"x\"" },
+        { "{\"policies\":{\"api_keys\":{\"limits\":[{\"name\":\"a\",\"by\":\"ip\",\"rate\":"
+          "\"1/second\"}]}}}",
+          WEIR_E_VALUE, "/policies/api_keys", "The name \"api_keys\" is taken" },
     };
     refuse_all(rows, COUNT_OF(rows));
 
@@ -615,21 +618,6 @@ static void refuses_variables_it_cannot_replace(void **state)
     refuse_all(rows, COUNT_OF(rows));
 }
 
-/* What the design has, and this version has not. */
-static void says_what_is_not_there_yet(void **state)
-{
-    (void)state;
-    static const char later[] = "arrives with a later version";
-    static const struct row rows[] = {
-        { POLICY(GOOD_LIMITS ",\"enforce_percent\":10"), WEIR_E_NOT_YET,
-          "/policies/p/enforce_percent", "use \"mode\": \"shadow\"" },
-        { "{\"include\":\"a.json\"}", WEIR_E_NOT_YET, "/include", "\"include\" arrives" },
-        { "{\"enforce_percent\":10}", WEIR_E_NOT_YET, "/enforce_percent", later },
-        { "{\"admin\":{}}", WEIR_E_NOT_YET, "/admin", later },
-    };
-    refuse_all(rows, COUNT_OF(rows));
-}
-
 static void shows_values_that_are_long_or_strange(void **state)
 {
     (void)state;
@@ -662,7 +650,6 @@ int main(void)
         cmocka_unit_test(refuses_values_that_mean_nothing),
         cmocka_unit_test(refuses_more_than_it_was_made_for),
         cmocka_unit_test(refuses_variables_it_cannot_replace),
-        cmocka_unit_test(says_what_is_not_there_yet),
         cmocka_unit_test(shows_values_that_are_long_or_strange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
