@@ -52,6 +52,7 @@ struct weir_answer weir_answer_blocked(const struct weir_spend *spend, uint64_t 
 {
     struct weir_answer answer = { .allowed = spend->cost == 0,
                                   .impossible = !weir_is_possible(spend),
+                                  .blocked = true,
                                   .reset_us = left_us };
     if (!answer.allowed && !answer.impossible)
         answer.retry_us = left_us;
@@ -275,12 +276,30 @@ static const char *operation_fault(const struct weir_check *check)
         return check->block_us == 0 || check->block_us > WEIR_BURST_MAX_US
                    ? "a block that does not last 1 µs to 71 years"
                    : NULL;
+    case WEIR_EXCHANGE:
+        break; /* is no plan */
     }
     return "an operation that this version does not have";
 }
 
+static const char *exchange_fault(const struct weir_check *check)
+{
+    const struct weir_exchange *exchange = check->exchange;
+    if (check->count != 1 || check->spends == NULL || exchange == NULL || exchange->found == NULL)
+        return "an exchange without one key, or without room for what is found";
+    if (exchange->text != NULL
+        && (exchange->length > WEIR_TEXT_BYTES_MAX
+            || (exchange->length > 0 && exchange->length < WEIR_TEXT_MARK_BYTES)))
+        return "a text that is not 16 to 49152 bytes long";
+    if (exchange->text != NULL && (exchange->keep_us == 0 || exchange->keep_us > WEIR_BURST_MAX_US))
+        return "a text that is not kept for 1 µs to 71 years";
+    return key_fault(check->spends);
+}
+
 const char *weir_check_fault(const struct weir_check *check)
 {
+    if (check->operation == WEIR_EXCHANGE)
+        return exchange_fault(check);
     if (check->count == 0 || check->count > WEIR_CHECK_LIMITS || check->spends == NULL)
         return "a plan that does not have 1 to 8 limits";
     const char *fault = operation_fault(check);

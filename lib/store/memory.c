@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "store/memory_plan.h"
+#include "store/memory_texts.h"
 #include "store/steady_clock.h"
 
 #define SHARDS 128
@@ -32,9 +33,11 @@ struct memory {
     unsigned char hash_key[crypto_shorthash_KEYBYTES];
     struct weir_memory_table table; /* segment i belongs to shard i % SHARDS */
     struct weir_memory_rings rings; /* a ring's lock is that of its key's segment */
+    struct weir_memory_texts texts; /* behind the next */
     pthread_mutex_t sharing;        /* taken before that of any shard */
     bool sharing_is_ready;
     atomic_bool has_logs; /* the table has left half of the memory to them */
+    atomic_uint_fast64_t evicted;
 };
 
 /* A plan, and the shards to lock for it. */
@@ -162,6 +165,8 @@ static bool carry_out(struct weir_memory_plan *plan, const struct weir_check *ch
     case WEIR_BLOCK:
         weir_memory_plan_block(plan, check->block_us);
         break;
+    case WEIR_EXCHANGE:
+        break; /* has no plan */
     }
     return true;
 }
@@ -196,6 +201,22 @@ static void fail(struct weir_check *check, const char *why)
     check->done(check);
 }
 
+/* The time is read under the mutex, so that it only goes forward. */
+static void exchange(struct memory *memory, struct weir_check *check)
+{
+    pthread_mutex_lock(&memory->sharing);
+    check->now_us = weir_steady_clock_now_us(&memory->clock);
+    bool has_room = weir_memory_texts_exchange(&memory->texts, check, check->now_us);
+    pthread_mutex_unlock(&memory->sharing);
+    if (!has_room) {
+        fail(check, "the memory store has no room for a text");
+        return;
+    }
+    check->result = WEIR_STORE_ANSWERED;
+    check->why[0] = '\0';
+    check->done(check);
+}
+
 static void memory_submit(void *self, struct weir_check *check)
 {
     struct memory *memory = self;
@@ -205,6 +226,10 @@ static void memory_submit(void *self, struct weir_check *check)
         return;
     }
 
+    if (check->operation == WEIR_EXCHANGE) {
+        exchange(memory, check);
+        return;
+    }
     struct locked_plan locked;
     find_keys(memory, &locked, check);
     if (!carry_out_locked(memory, &locked, check)) {
@@ -219,12 +244,34 @@ static void memory_submit(void *self, struct weir_check *check)
     check->done(check);
 }
 
+/* how it is */
+
+/* Shard by shard, each for as long as a few sums take: a store of a gigabyte has a hundred of them and
+ * more segments than anybody should wait for. */
+static void memory_numbers(void *self, struct weir_store_numbers *numbers)
+{
+    struct memory *memory = self;
+    const struct weir_memory_table *table = &memory->table;
+    numbers->is_memory = true;
+    numbers->bytes = sizeof *memory + atomic_load(&memory->rings.bytes);
+    numbers->evictions = atomic_load_explicit(&memory->evicted, memory_order_relaxed);
+    for (size_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_lock(&memory->shards[i].mutex);
+        for (size_t segment = i; segment < table->segment_count; segment += SHARDS) {
+            numbers->keys += weir_table_taken(table, segment);
+            numbers->bytes += weir_table_bytes(table, segment);
+        }
+        pthread_mutex_unlock(&memory->shards[i].mutex);
+    }
+}
+
 /* making and freeing */
 
 static void memory_free(void *self)
 {
     struct memory *memory = self;
     weir_table_finish(&memory->table);
+    weir_memory_texts_finish(&memory->texts);
     for (size_t i = 0; i < memory->shards_ready; i++)
         pthread_mutex_destroy(&memory->shards[i].mutex);
     if (memory->sharing_is_ready)
@@ -241,6 +288,7 @@ static const struct weir_store_type memory_type = {
     .answers_inline = true,
     .submit = memory_submit,
     .free = memory_free,
+    .exchanges = true,
 };
 
 static enum weir_code memory_init(struct memory *memory, const struct weir_store_options *options,
@@ -271,6 +319,7 @@ static enum weir_code memory_init(struct memory *memory, const struct weir_store
     };
     memory->table.give_ring = weir_rings_give;
     memory->table.owner = &memory->rings;
+    memory->table.evicted = &memory->evicted;
     return WEIR_OK;
 }
 
@@ -307,9 +356,12 @@ enum weir_code weir_store_new_memory(const struct weir_store_options *options,
     code = memory_init(memory, &ours, error);
     if (code == WEIR_OK)
         code = weir_store_new(&memory_type, memory, store, error);
-    if (code != WEIR_OK)
+    if (code != WEIR_OK) {
         memory_free(memory);
-    return code;
+        return code;
+    }
+    (*store)->numbers = memory_numbers;
+    return WEIR_OK;
 }
 
 /* for tests and benchmarks */

@@ -203,6 +203,13 @@ static uint64_t worth_of(const struct view *view, const struct weir_memory_entry
     return (uint64_t)entry->standing << STANDING_SHIFT | among_equals;
 }
 
+static void evict(const struct view *view, size_t place)
+{
+    empty_place(view, place);
+    if (view->table->evicted != NULL)
+        atomic_fetch_add_explicit(view->table->evicted, 1, memory_order_relaxed);
+}
+
 /* A full segment has far more keys than a plan, so there is always one to lose. */
 static void evict_one(const struct view *view, const struct weir_keep *keep)
 {
@@ -216,7 +223,7 @@ static void evict_one(const struct view *view, const struct weir_keep *keep)
         least = worth;
         cheapest = i;
     }
-    empty_place(view, cheapest);
+    evict(view, cheapest);
 }
 
 static void make_room(struct view *view, uint64_t now_us, const struct weir_keep *keep)
@@ -284,7 +291,7 @@ bool weir_table_evict_ring(struct weir_memory_table *table, size_t segment, enum
     struct candidate cheapest = find_ring(&view, keep);
     if (cheapest.worth == UINT64_MAX || weir_worth_standing(cheapest.worth) > most)
         return false;
-    empty_place(&view, cheapest.place);
+    evict(&view, cheapest.place);
     return true;
 }
 
@@ -430,6 +437,11 @@ size_t weir_table_live(const struct weir_memory_table *table, size_t segment, ui
 {
     struct view view = view_of(table, segment);
     return count_live(&view, now_us);
+}
+
+size_t weir_table_taken(const struct weir_memory_table *table, size_t segment)
+{
+    return table->segments[segment].taken;
 }
 
 size_t weir_table_bytes(const struct weir_memory_table *table, size_t segment)

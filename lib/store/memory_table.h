@@ -54,6 +54,7 @@ struct weir_memory_table {
     /* Takes back the ring of an entry that is forgotten or overwritten; NULL: there are none. */
     void (*give_ring)(void *owner, struct weir_ring *ring);
     void *owner;
+    atomic_uint_fast64_t *evicted; /* the owner's, in which evictions are counted; NULL: nowhere */
 };
 
 #define WEIR_TICK_MASK ((UINT32_C(1) << 19) - 1)
@@ -145,6 +146,8 @@ void weir_table_halve(struct weir_memory_table *table, size_t segment, uint64_t 
 void weir_table_return_pages(struct weir_memory_table *table);
 
 /* Of one segment: keys that have not expired, and bytes in use. */
+size_t weir_table_taken(const struct weir_memory_table *table,
+                        size_t segment); /* expired ones too */
 size_t weir_table_live(const struct weir_memory_table *table, size_t segment, uint64_t now_us);
 size_t weir_table_bytes(const struct weir_memory_table *table, size_t segment);
 

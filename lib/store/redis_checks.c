@@ -286,6 +286,8 @@ static void on_refusal(struct weir_redis_link *link, struct weir_redis_command *
 static bool has_written(const struct weir_check *check)
 {
     bool costs = check->operation != WEIR_SPEND;
+    if (check->operation == WEIR_EXCHANGE)
+        return check->exchange->text != NULL;
     for (size_t i = 0; check->operation == WEIR_SPEND && i < check->count; i++) {
         if (!check->answers[i].allowed)
             return false;
@@ -350,8 +352,10 @@ static void on_apart(struct weir_redis_link *link, struct weir_redis_command *co
 static void on_part(struct weir_redis_link *link, struct weir_redis_command *command,
                     const redisReply *reply, size_t item, size_t count)
 {
-    if (command->check == NULL)
-        return; /* it is done already: at its deadline, or cancelled */
+    if (command->check == NULL) { /* it is done already: at its deadline, or cancelled */
+        atomic_fetch_add_explicit(&link->redis->voice->late_answers, 1, memory_order_relaxed);
+        return;
+    }
     struct weir_redis_part part;
     if (count > 1 && is_apart(reply))
         on_apart(link, command, reply);

@@ -90,6 +90,12 @@ static void lanes_state(void *self, struct weir_store_state *state)
     }
 }
 
+static void lanes_numbers(void *self, struct weir_store_numbers *numbers)
+{
+    const struct lanes *lanes = self;
+    numbers->late_answers = atomic_load_explicit(&lanes->voice.late_answers, memory_order_relaxed);
+}
+
 static void lanes_free(void *self)
 {
     struct lanes *lanes = self;
@@ -108,6 +114,7 @@ static const struct weir_store_type lanes_type = {
     .cancel = lanes_cancel,
     .state = lanes_state,
     .free = lanes_free,
+    .exchanges = true,
 };
 
 /* making */
@@ -181,6 +188,7 @@ enum weir_code weir_redis_lanes_new(const struct weir_redis_url *url,
     lanes->driven.own_count = lanes->count;
     (*store)->lanes = &weir_redis_driven_type;
     (*store)->lanes_self = &lanes->driven;
+    (*store)->numbers = lanes_numbers;
     wait_for_start(lanes);
     return WEIR_OK;
 }

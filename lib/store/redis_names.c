@@ -67,6 +67,7 @@ static size_t own_count(const struct weir_redis_shape *shape, size_t limit)
     case WEIR_BLOCK:
         return 1;
     case WEIR_RESET:
+    case WEIR_EXCHANGE:
         break;
     }
     return 0;

@@ -323,5 +323,8 @@ void weir_redis_script_compose(struct weir_buffer *out, const struct weir_redis_
     case WEIR_BLOCK:
         compose_block(&composer);
         return;
+    case WEIR_EXCHANGE:
+        put(&composer, weir_lua_exchange_text);
+        return;
     }
 }

@@ -18,8 +18,9 @@ static enum weir_redis_variant variant_of(const struct weir_spend *spend,
                                                                : WEIR_REDIS_LOG;
     if (spend->algorithm == WEIR_PENALTY && operation != WEIR_RESET)
         return WEIR_REDIS_PENALTY;
-    /* To forget and to block is the same for all. */
-    if (spend->rate.limit == 0 || operation == WEIR_RESET || operation == WEIR_BLOCK)
+    /* To forget, to block and to exchange is the same for all. */
+    if (spend->rate.limit == 0 || operation == WEIR_RESET || operation == WEIR_BLOCK
+        || operation == WEIR_EXCHANGE)
         return WEIR_REDIS_ZERO;
     switch (spend->algorithm) {
     case WEIR_GCRA:

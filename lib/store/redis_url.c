@@ -36,14 +36,6 @@ static bool holds(struct weir_text text, char mark)
     return memchr(text.at, mark, text.length) != NULL;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = weir_fold_char(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Copies with percent-decoding (RFC 3986, section 2.1); false: broken, with a NUL, or too long. */
 static bool decode(struct weir_text text, char *to, size_t size)
 {
@@ -51,11 +43,10 @@ static bool decode(struct weir_text text, char *to, size_t size)
     for (size_t i = 0; i < text.length; i++) {
         char c = text.at[i];
         if (c == '%') {
-            int high = i + 2 < text.length ? hex_digit(text.at[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
-            if (low < 0)
+            int decoded = weir_percent_byte((struct weir_text){ text.at + i, text.length - i });
+            if (decoded < 0)
                 return false;
-            c = (char)(high * 16 + low);
+            c = (char)decoded;
             i += 2;
         }
         if (c == '\0' || length + 1 >= size)

@@ -5,6 +5,7 @@
 #define WEIR_STORE_REDIS_VOICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,7 @@ struct weir_redis_voice {
         uint64_t said_failing_us;
     } servers[WEIR_VOICE_SERVERS_MAX];
     struct weir_advice_book advice;
+    atomic_uint_fast64_t late_answers; /* of all servers; needs no lock */
 };
 
 /* False: the system lacks what it takes. */

@@ -311,9 +311,19 @@ static void put_own(struct arguments *arguments, const struct weir_check *check,
             put_blocked(arguments, spend, check->block_us);
             break;
         case WEIR_RESET:
+        case WEIR_EXCHANGE:
             break;
         }
     }
+}
+
+static void put_exchange(struct arguments *arguments, const struct weir_exchange *exchange)
+{
+    bool looks = exchange->text == NULL;
+    size_t mark_length = exchange->expected == NULL ? 0 : WEIR_TEXT_MARK_BYTES;
+    put_text(arguments, (struct weir_text){ exchange->expected, mark_length });
+    put_number(arguments, looks ? 0 : (exchange->keep_us + 999) / 1000);
+    put_text(arguments, (struct weir_text){ exchange->text, looks ? 0 : exchange->length });
 }
 
 /* keys */
@@ -381,6 +391,8 @@ static bool is_bucket(const struct weir_spend *spend)
 const char *weir_redis_fault(const struct weir_check *check)
 {
     const char *fault = weir_check_fault(check);
+    if (check->operation == WEIR_EXCHANGE)
+        return fault; /* there is no rate in it */
     for (size_t i = 0; fault == NULL && i < check->count; i++) {
         const struct weir_rate *rate = &check->spends[i].rate;
         if (is_bucket(&check->spends[i]) && weir_gcra_span(rate, rate->burst).us > CAPACITY_MAX_US)
@@ -427,6 +439,8 @@ void weir_redis_write_check(struct weir_buffer *out, const struct weir_redis_scr
     put_all_ids(&arguments, plan);
     if (check->operation == WEIR_SPEND)
         put_packed(&arguments, &item, 1, clock_us);
+    if (check->operation == WEIR_EXCHANGE)
+        put_exchange(&arguments, check->exchange);
     put_own(&arguments, check, clock_us);
     end(out, &arguments, clock, clock_us);
 }

@@ -315,9 +315,27 @@ static enum weir_redis_meaning read_used(const struct redisReply *reply, struct 
     return WEIR_REDIS_DECIDED;
 }
 
+static enum weir_redis_meaning read_exchange(const struct redisReply *reply,
+                                             struct weir_check *check)
+{
+    struct found found;
+    struct weir_exchange *exchange = check->exchange;
+    size_t length = reply->type == REDIS_REPLY_STRING ? (size_t)reply->len : 0;
+    if (length < TIME_BYTES || !read_time(reply->str, &found) || found.was_refused)
+        return no_answer(check);
+    if (length - TIME_BYTES > WEIR_TEXT_BYTES_MAX)
+        return refused(check, "a text is kept that is too long");
+    exchange->found_length = length - TIME_BYTES;
+    memcpy(exchange->found, reply->str + TIME_BYTES, exchange->found_length);
+    check->now_us = found.now_us;
+    return WEIR_REDIS_DECIDED;
+}
+
 static enum weir_redis_meaning read_reply(const struct redisReply *reply, struct weir_check *check)
 {
     bool is_done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    if (check->operation == WEIR_EXCHANGE)
+        return read_exchange(reply, check);
     if (check->operation != WEIR_SPEND)
         return is_done ? WEIR_REDIS_DECIDED : no_answer(check);
     if (reply->type != REDIS_REPLY_STRING)

@@ -48,6 +48,14 @@ void weir_store_state(struct weir_store *store, struct weir_store_state *state)
     state->name = store->type->name;
 }
 
+struct weir_store_numbers weir_store_numbers(const struct weir_store *store)
+{
+    struct weir_store_numbers numbers = { .is_memory = false };
+    if (store->numbers != NULL)
+        store->numbers(store->self, &numbers);
+    return numbers;
+}
+
 /* opening by URL */
 
 /* Nothing after the scheme is ever repeated in an error: it may be a password. */

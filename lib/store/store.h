@@ -38,10 +38,20 @@ struct weir_lane_type {
     bool (*is_ready)(const struct weir_lane *lane);
 };
 
+/* What weir's own stores count, for metrics. */
+struct weir_store_numbers {
+    bool is_memory;        /* it keeps sums in this process: the next three tell of them      */
+    uint64_t keys;         /* expired ones that nothing has taken the place of are among them */
+    uint64_t bytes;        /* of memory in all                                                */
+    uint64_t evictions;    /* of keys that were forgotten before their time                   */
+    uint64_t late_answers; /* of a server's, to checks that had ended without them            */
+};
+
 struct weir_store {
     const struct weir_store_type *type;
     void *self;
-    const struct weir_lane_type *lanes; /* NULL: it has none */
+    void (*numbers)(void *self, struct weir_store_numbers *numbers); /* NULL: it counts nothing */
+    const struct weir_lane_type *lanes;                              /* NULL: it has none */
     void *lanes_self;
 };
 
@@ -53,6 +63,17 @@ enum weir_code weir_store_new_memory(const struct weir_store_options *options,
                                      struct weir_store **store, struct weir_error *error);
 enum weir_code weir_store_new_redis(const char *url, const struct weir_store_options *options,
                                     struct weir_store **store, struct weir_error *error);
+
+/* Whether it takes WEIR_EXCHANGE; a type of an older caller says nothing of it. */
+static inline bool weir_store_exchanges(const struct weir_store *store)
+{
+    const struct weir_store_type *type = store->type;
+    return type->size >= offsetof(struct weir_store_type, exchanges) + sizeof type->exchanges
+           && type->exchanges;
+}
+
+/* All 0 of a user's own store. Never blocks on a server. Any thread. */
+struct weir_store_numbers weir_store_numbers(const struct weir_store *store);
 
 static inline bool weir_store_ready(const struct weir_store *store)
 {

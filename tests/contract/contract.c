@@ -335,7 +335,7 @@ int contract_run(const struct contract_factory *made_by)
 {
     static const struct contract_group *const groups[] = {
         &contract_limits,  &contract_time,   &contract_plans,   &contract_corrections,
-        &contract_penalty, &contract_crowds, &contract_reports,
+        &contract_penalty, &contract_crowds, &contract_reports, &contract_texts,
     };
     factory = made_by;
     int failed = 0;

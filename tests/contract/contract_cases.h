@@ -106,6 +106,6 @@ int free_store(void **state);
     }
 
 extern const struct contract_group contract_limits, contract_time, contract_plans,
-    contract_corrections, contract_penalty, contract_crowds, contract_reports;
+    contract_corrections, contract_penalty, contract_crowds, contract_reports, contract_texts;
 
 #endif

@@ -180,9 +180,12 @@ static void refuses_all_that_costs_while_it_is_blocked(void **state)
         struct weir_spend spend = kinds[i].spend;
         print_message("    %s\n", kinds[i].name);
         spend_to_settle(&spend, 5);
+        assert_false(look(&spend).blocked);
         block(&spend, HOUR);
+        assert_true(look(&spend).blocked);
         struct weir_answer answer = ask(&spend, 1);
         assert_false(answer.allowed);
+        assert_true(answer.blocked);
         assert_false(answer.impossible);
         assert_int_equal(answer.remaining, 0);
         assert_left(answer.retry_us, HOUR, MINUTE);

@@ -146,6 +146,19 @@ static void read_as_answer(const redisReply *reply, uint8_t pick)
     }
 }
 
+/* A text that is kept is what it is, but no longer than it may be. */
+static void read_as_text(const redisReply *reply)
+{
+    static char found[WEIR_TEXT_BYTES_MAX];
+    const struct weir_spend key = { .key = "k", .key_length = 1 };
+    struct weir_exchange exchange = { .found = found };
+    struct weir_check check = {
+        .operation = WEIR_EXCHANGE, .spends = &key, .count = 1, .exchange = &exchange
+    };
+    if (weir_redis_read_answer(reply, &check) == WEIR_REDIS_DECIDED)
+        require(exchange.found_length <= sizeof found && check.now_us > 0);
+}
+
 /* The reply to a call of so many checks, of which each gets its part. */
 static void read_as_call(const redisReply *reply, uint8_t pick, size_t count)
 {
@@ -220,6 +233,7 @@ static void read_as_bulk(const uint8_t *data, size_t size, uint8_t pick)
     memcpy(bytes, &now, sizeof now);
     read_as_answer(&reply, pick);
     read_as_calls(&reply, pick);
+    read_as_text(&reply);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -235,6 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
         read_as_answer(reply, data[0]);
         read_as_calls(reply, data[0]);
+        read_as_text(reply);
         read_as_hash(reply);
         freeReplyObject(reply);
         reply = NULL;

@@ -104,7 +104,8 @@ struct weir_spend {
  * times. */
 struct weir_answer {
     bool allowed;
-    bool impossible;    /* refused, and no wait would help: cost above the capacity    */
+    bool impossible; /* refused, and no wait would help: cost above the capacity    */
+    bool blocked;    /* by WEIR_BLOCK: `reset_us` is the rest of that; told to people who ask why */
     uint64_t remaining; /* units that can be spent now, after this request             */
     uint64_t retry_us;  /* refused: wait this long and be let through; else 0          */
     uint64_t reset_us;  /* until all of the limit is there again                       */
@@ -128,7 +129,30 @@ enum weir_operation {
     WEIR_SPEND,  /* decide all limits as one: all are spent, or none is               */
     WEIR_SETTLE, /* correct what was spent before, from `reserved` to `cost` units    */
     WEIR_RESET,  /* forget the keys, blocked ones too                                 */
-    WEIR_BLOCK   /* refuse all that costs anything under the keys for `block_us`      */
+    WEIR_BLOCK,  /* refuse all that costs anything under the keys for `block_us`      */
+
+    /* Look at a text that is kept under the one key, and put another in its place; only for stores
+     * whose type says that it `exchanges`. */
+    WEIR_EXCHANGE
+};
+
+/* The longest text, and how much of its beginning tells it from any other. */
+#define WEIR_TEXT_BYTES_MAX  49152
+#define WEIR_TEXT_MARK_BYTES 16
+
+/* A text that all who share the store see, such as a list that operators keep. It has nothing to do
+ * with sums, and its key is one that no limit has. It begins with a mark that was drawn at random when
+ * it was written, so that who puts another in its place does so only if nobody else has meanwhile. */
+struct weir_exchange {
+    /* the caller's */
+    const char *expected; /* its first WEIR_TEXT_MARK_BYTES bytes; NULL: nothing is kept     */
+    const char *text;     /* what to put in its place; NULL: only look                       */
+    size_t length;        /* at least those of the mark; or 0: keep nothing                  */
+    uint64_t keep_us;     /* so long; 1 to WEIR_BURST_MAX_US                                 */
+    char *found;          /* room for WEIR_TEXT_BYTES_MAX                                    */
+
+    /* the answer: what was kept before. If that begins as expected, the new text has taken its place. */
+    size_t found_length;
 };
 
 /* A plan of 1 to 8 limits that a store decides as one.
@@ -155,6 +179,10 @@ struct weir_check {
 
     /* the store's own while the check is under way */
     void *store[4];
+
+    /* the caller's */
+    struct weir_exchange
+        *exchange; /* of WEIR_EXCHANGE, with one spend that has nothing but a key */
 };
 
 /* What a store does about a server that may be gone. */
@@ -204,6 +232,9 @@ struct weir_store_type {
 
     /* Frees `self`; no check is under way. */
     void (*free)(void *self);
+
+    bool exchanges; /* takes WEIR_EXCHANGE, too */
+    /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
 struct weir_store;

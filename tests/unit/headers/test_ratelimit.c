@@ -298,6 +298,28 @@ static void keeps_every_number_an_integer_of_the_format(void **state)
     assert_string_equal(value_of(&response, "RateLimit"), "\"d\";r=5;t=0");
 }
 
+/* D7: nothing to wait for is a number too, not a field that is missing. */
+static void says_that_a_reset_is_due_now(void **state)
+{
+    (void)state;
+    static const struct weir_quota_field full = { "d", 5, 60 * SECOND, 5, 0, false, PLAIN };
+    static const struct {
+        unsigned forms;
+        const char *wanted;
+    } rows[] = {
+        { D11, "RateLimit-Policy: \"d\";q=5;w=60\nRateLimit: \"d\";r=5;t=0\n" },
+        { D7, "RateLimit-Policy: 5;w=60\nRateLimit: limit=5, remaining=5, reset=0\n" },
+        { D6, "RateLimit-Policy: 5;w=60\n"
+              "RateLimit-Limit: 5\nRateLimit-Remaining: 5\nRateLimit-Reset: 0\n" },
+        { LEGACY, "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 5\n"
+                  "X-RateLimit-Reset: 1767225600\n" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct response response;
+        assert_string_equal(respond(&response, rows[i].forms, false, &full, 1), rows[i].wanted);
+    }
+}
+
 static void escapes_names_and_refuses_those_that_cannot_stand(void **state)
 {
     (void)state;
@@ -551,6 +573,7 @@ int main(void)
         cmocka_unit_test(lists_requests_at_once_in_the_policy_of_draft_11_alone),
         cmocka_unit_test(clamps_what_remains_to_the_share_of_the_window),
         cmocka_unit_test(keeps_every_number_an_integer_of_the_format),
+        cmocka_unit_test(says_that_a_reset_is_due_now),
         cmocka_unit_test(escapes_names_and_refuses_those_that_cannot_stand),
         cmocka_unit_test(makes_no_lines_of_nothing_or_too_much),
         cmocka_unit_test(makes_all_lines_or_none_when_memory_is_small),

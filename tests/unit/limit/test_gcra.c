@@ -26,18 +26,26 @@ static void decides_by_time_owed(void **state)
         struct weir_answer want;
         uint64_t owed_after_ms;
     } rows[] = {
-        { "a new key", 0, 1, { true, false, 4, 0, 200 * MS, 0, 0 }, 200 },
-        { "the last of the burst", 800, 1, { true, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
-        { "one too many", 1000, 1, { false, false, 0, 200 * MS, 1000 * MS, 0, 0 }, 1000 },
-        { "half a unit back", 900, 1, { false, false, 0, 100 * MS, 900 * MS, 0, 0 }, 900 },
-        { "all at once", 0, 5, { true, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
-        { "the capacity, drained", 1000, 5, { false, false, 0, 1000 * MS, 1000 * MS, 0, 0 }, 1000 },
-        { "more than is there", 400, 4, { false, false, 3, 200 * MS, 400 * MS, 0, 0 }, 400 },
-        { "more than will ever be", 400, 6, { false, true, 3, 0, 400 * MS, 0, 0 }, 400 },
-        { "the largest cost", 400, UINT64_MAX, { false, true, 3, 0, 400 * MS, 0, 0 }, 400 },
-        { "a look", 400, 0, { true, false, 3, 0, 400 * MS, 0, 0 }, 400 },
-        { "a look at nothing left", 1000, 0, { true, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
-        { "a clock set back", 120000, 1, { false, false, 0, 200 * MS, 1000 * MS, 0, 0 }, 1000 },
+        { "a new key", 0, 1, { true, false, false, 4, 0, 200 * MS, 0, 0 }, 200 },
+        { "the last of the burst", 800, 1, { true, false, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
+        { "one too many", 1000, 1, { false, false, false, 0, 200 * MS, 1000 * MS, 0, 0 }, 1000 },
+        { "half a unit back", 900, 1, { false, false, false, 0, 100 * MS, 900 * MS, 0, 0 }, 900 },
+        { "all at once", 0, 5, { true, false, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
+        { "the capacity, drained",
+          1000,
+          5,
+          { false, false, false, 0, 1000 * MS, 1000 * MS, 0, 0 },
+          1000 },
+        { "more than is there", 400, 4, { false, false, false, 3, 200 * MS, 400 * MS, 0, 0 }, 400 },
+        { "more than will ever be", 400, 6, { false, true, false, 3, 0, 400 * MS, 0, 0 }, 400 },
+        { "the largest cost", 400, UINT64_MAX, { false, true, false, 3, 0, 400 * MS, 0, 0 }, 400 },
+        { "a look", 400, 0, { true, false, false, 3, 0, 400 * MS, 0, 0 }, 400 },
+        { "a look at nothing left", 1000, 0, { true, false, false, 0, 0, 1000 * MS, 0, 0 }, 1000 },
+        { "a clock set back",
+          120000,
+          1,
+          { false, false, false, 0, 200 * MS, 1000 * MS, 0, 0 },
+          1000 },
     };
     struct weir_rate rate = rate_of(5, SECOND, 0);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

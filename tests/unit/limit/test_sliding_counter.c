@@ -26,20 +26,20 @@ static void weighs_the_window_before(void **state)
         uint64_t now_s, cost;
         struct weir_answer want; /* in s */
     } rows[] = {
-        { "a new key", 0, 0, 0, 15, 1, { true, false, 9, 0, 105, 0, 0 } },
-        { "a look at nothing", 0, 0, 0, 15, 0, { true, false, 10, 0, 0, 0, 0 } },
-        { "all of the window before", 0, 0, 8, 0, 1, { true, false, 1, 0, 120, 0, 0 } },
-        { "three quarters of it", 0, 0, 8, 15, 4, { true, false, 0, 0, 105, 0, 0 } },
-        { "rounded up", 0, 0, 8, 16, 5, { false, false, 4, 7, 44, 0, 0 } },
-        { "one too many", 0, 4, 8, 15, 1, { false, false, 0, 8, 105, 0, 0 } },
-        { "into the next window", 0, 9, 0, 15, 2, { false, false, 1, 52, 105, 0, 0 } },
-        { "the limit, used up", 0, 10, 0, 15, 10, { false, false, 0, 105, 105, 0, 0 } },
-        { "more than will ever be", 0, 4, 8, 15, 11, { false, true, 0, 0, 105, 0, 0 } },
-        { "a window on", -60, 8, 9, 30, 6, { true, false, 0, 0, 90, 0, 0 } },
-        { "a look a window on", -60, 8, 9, 30, 0, { true, false, 6, 0, 30, 0, 0 } },
-        { "two windows on", -120, 8, 9, 30, 1, { true, false, 9, 0, 90, 0, 0 } },
-        { "a clock set back", 600, 4, 8, 15, 1, { false, false, 0, 8, 105, 0, 0 } },
-        { "a limit that was lowered", 0, 50, 80, 15, 1, { false, false, 0, 95, 105, 0, 0 } },
+        { "a new key", 0, 0, 0, 15, 1, { true, false, false, 9, 0, 105, 0, 0 } },
+        { "a look at nothing", 0, 0, 0, 15, 0, { true, false, false, 10, 0, 0, 0, 0 } },
+        { "all of the window before", 0, 0, 8, 0, 1, { true, false, false, 1, 0, 120, 0, 0 } },
+        { "three quarters of it", 0, 0, 8, 15, 4, { true, false, false, 0, 0, 105, 0, 0 } },
+        { "rounded up", 0, 0, 8, 16, 5, { false, false, false, 4, 7, 44, 0, 0 } },
+        { "one too many", 0, 4, 8, 15, 1, { false, false, false, 0, 8, 105, 0, 0 } },
+        { "into the next window", 0, 9, 0, 15, 2, { false, false, false, 1, 52, 105, 0, 0 } },
+        { "the limit, used up", 0, 10, 0, 15, 10, { false, false, false, 0, 105, 105, 0, 0 } },
+        { "more than will ever be", 0, 4, 8, 15, 11, { false, true, false, 0, 0, 105, 0, 0 } },
+        { "a window on", -60, 8, 9, 30, 6, { true, false, false, 0, 0, 90, 0, 0 } },
+        { "a look a window on", -60, 8, 9, 30, 0, { true, false, false, 6, 0, 30, 0, 0 } },
+        { "two windows on", -120, 8, 9, 30, 1, { true, false, false, 9, 0, 90, 0, 0 } },
+        { "a clock set back", 600, 4, 8, 15, 1, { false, false, false, 0, 8, 105, 0, 0 } },
+        { "a limit that was lowered", 0, 50, 80, 15, 1, { false, false, false, 0, 95, 105, 0, 0 } },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);

@@ -83,19 +83,19 @@ static void counts_what_the_last_window_holds(void **state)
         uint64_t now_s, cost;
         struct weir_answer want; /* in s */
     } rows[] = {
-        { "a look at nothing", 0, 0, { true, false, 10, 0, 0, 0, 0 } },
-        { "a new key", 0, 3, { true, false, 7, 0, 60, 0, 0 } },
-        { "the same moment", 0, 1, { true, false, 6, 0, 60, 0, 0 } },
-        { "some later", 10, 4, { true, false, 2, 0, 60, 0, 0 } },
-        { "a look", 20, 0, { true, false, 2, 0, 50, 0, 0 } },
-        { "more than is there", 20, 3, { false, false, 2, 40, 50, 0, 0 } },
-        { "more, for which two must leave", 20, 7, { false, false, 2, 50, 50, 0, 0 } },
-        { "more than will ever be", 20, 11, { false, true, 2, 0, 50, 0, 0 } },
-        { "the last units", 30, 2, { true, false, 0, 0, 60, 0, 0 } },
-        { "one too many", 59, 1, { false, false, 0, 1, 31, 0, 0 } },
-        { "the first have left", 60, 1, { true, false, 3, 0, 60, 0, 0 } },
-        { "all at once", 61, 10, { false, false, 3, 59, 59, 0, 0 } },
-        { "all have left", 120, 10, { true, false, 0, 0, 60, 0, 0 } },
+        { "a look at nothing", 0, 0, { true, false, false, 10, 0, 0, 0, 0 } },
+        { "a new key", 0, 3, { true, false, false, 7, 0, 60, 0, 0 } },
+        { "the same moment", 0, 1, { true, false, false, 6, 0, 60, 0, 0 } },
+        { "some later", 10, 4, { true, false, false, 2, 0, 60, 0, 0 } },
+        { "a look", 20, 0, { true, false, false, 2, 0, 50, 0, 0 } },
+        { "more than is there", 20, 3, { false, false, false, 2, 40, 50, 0, 0 } },
+        { "more, for which two must leave", 20, 7, { false, false, false, 2, 50, 50, 0, 0 } },
+        { "more than will ever be", 20, 11, { false, true, false, 2, 0, 50, 0, 0 } },
+        { "the last units", 30, 2, { true, false, false, 0, 0, 60, 0, 0 } },
+        { "one too many", 59, 1, { false, false, false, 0, 1, 31, 0, 0 } },
+        { "the first have left", 60, 1, { true, false, false, 3, 0, 60, 0, 0 } },
+        { "all at once", 61, 10, { false, false, false, 3, 59, 59, 0, 0 } },
+        { "all have left", 120, 10, { true, false, false, 0, 0, 60, 0, 0 } },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         print_message("    %s\n", rows[i].when);

@@ -725,6 +725,25 @@ static void finds_room_for_logs_with_many_threads(void **state)
     assert_in_range(weir_memory_bytes(store), WEIR_MEMORY_BYTES_MIN / 2, WEIR_MEMORY_BYTES_MIN);
 }
 
+/* the numbers */
+
+static void counts_its_keys_and_what_it_forgets(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 1000; n++)
+        ask_number(n, 5);
+    struct weir_store_numbers numbers = weir_store_numbers(store);
+    assert_true(numbers.is_memory);
+    assert_int_equal(numbers.keys, 1000);
+    assert_int_equal(numbers.evictions, 0);
+    assert_int_equal(numbers.bytes, weir_memory_bytes(store));
+    for (uint64_t n = 1000; n < 20000; n++)
+        ask_number(n, 5);
+    numbers = weir_store_numbers(store);
+    assert_int_equal(numbers.keys + numbers.evictions, 20000);
+    assert_true(numbers.bytes <= WEIR_MEMORY_BYTES_MIN);
+}
+
 #define CASE(name)       cmocka_unit_test_setup_teardown(name, open_default, close_store)
 #define SMALL_CASE(name) cmocka_unit_test_setup_teardown(name, open_least, close_store)
 
@@ -758,6 +777,7 @@ int main(void)
         SMALL_CASE(says_when_a_log_has_no_room),
         SMALL_CASE(bounds_entries_that_were_given_back),
         SMALL_CASE(leaves_room_for_logs_in_a_full_table),
+        SMALL_CASE(counts_its_keys_and_what_it_forgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

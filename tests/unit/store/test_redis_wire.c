@@ -261,6 +261,40 @@ static void writes_for_how_long_to_block(void **state)
     assert_rows(&reset, 1, WEIR_RESET);
 }
 
+static void writes_what_to_exchange(void **state)
+{
+    (void)state;
+    const struct weir_spend key = { .key = "k", .key_length = 1 };
+    static const struct {
+        const char *what;
+        struct weir_exchange exchange;
+        const char *want;
+    } rows[] = {
+        { "a look", { .text = NULL }, EVALSHA "1 k  0 " },
+        { "the first text",
+          { .text = "0123456789abcdef[]", .length = 18, .keep_us = 1 },
+          EVALSHA "1 k  1 0123456789abcdef[]" },
+        { "another",
+          { .expected = "0123456789abcdef-and-more",
+            .text = "fedcba9876543210",
+            .length = 16,
+            .keep_us = 1001 },
+          EVALSHA "1 k 0123456789abcdef 2 fedcba9876543210" },
+        { "none",
+          { .expected = "0123456789abcdef", .text = "", .keep_us = 1000 },
+          EVALSHA "1 k 0123456789abcdef 1 " },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        struct weir_exchange exchange = rows[i].exchange;
+        const struct weir_check check = {
+            .operation = WEIR_EXCHANGE, .spends = &key, .count = 1, .exchange = &exchange
+        };
+        assert_string_equal(written(&check, WEIR_REDIS_BY_HASH, WEIR_REDIS_OWN_CLOCK),
+                            rows[i].want);
+    }
+}
+
 static void writes_the_windows_around_a_time(void **state)
 {
     (void)state;
@@ -561,10 +595,10 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&bulk, 90000);
     put_double(&bulk, 0);
     assert_int_equal(meaning_of_bulk(&bulk, bulk.length, &check), WEIR_REDIS_DECIDED);
-    assert_answer(answers[0], (struct weir_answer){ true, false, 4, 0, SECOND, 0, 0 });
-    assert_answer(answers[1], (struct weir_answer){ true, false, 8, 0, 400000, 0, 0 });
-    assert_answer(answers[2], (struct weir_answer){ true, false, 66, 0, 750000, 0, 0 });
-    assert_answer(answers[3], (struct weir_answer){ true, false, 9, 0, 750000, 0, 0 });
+    assert_answer(answers[0], (struct weir_answer){ true, false, false, 4, 0, SECOND, 0, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, false, 8, 0, 400000, 0, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, false, 66, 0, 750000, 0, 0 });
+    assert_answer(answers[3], (struct weir_answer){ true, false, false, 9, 0, 750000, 0, 0 });
 
     /* One refused: the others have spent nothing. */
     struct bulk refused = { .length = 0 };
@@ -575,9 +609,9 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&refused, 90000);
     put_double(&refused, 50000);
     assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
-    assert_answer(answers[0], (struct weir_answer){ false, false, 0, 50000, 90000, 0, 0 });
-    assert_answer(answers[1], (struct weir_answer){ true, false, 9, 0, 200000, 0, 0 });
-    assert_answer(answers[2], (struct weir_answer){ true, false, 67, 0, 750000, 0, 0 });
+    assert_answer(answers[0], (struct weir_answer){ false, false, false, 0, 50000, 90000, 0, 0 });
+    assert_answer(answers[1], (struct weir_answer){ true, false, false, 9, 0, 200000, 0, 0 });
+    assert_answer(answers[2], (struct weir_answer){ true, false, false, 67, 0, 750000, 0, 0 });
 
     /* A blocked log. */
     refused.length -= 24;
@@ -586,7 +620,7 @@ static void reads_the_states_of_many_limits(void **state)
     put_double(&refused, 0);
     assert_int_equal(meaning_of_bulk(&refused, refused.length, &check), WEIR_REDIS_DECIDED);
     assert_answer(answers[0],
-                  (struct weir_answer){ false, false, 0, 5 * SECOND, 5 * SECOND, 0, 0 });
+                  (struct weir_answer){ false, false, false, 0, 5 * SECOND, 5 * SECOND, 0, 0 });
 }
 
 /* The state that the script has met, and what it did then. */
@@ -738,6 +772,46 @@ static void refuses_what_the_script_cannot_say(void **state)
     }
 }
 
+static void reads_a_text_and_the_time_before_it(void **state)
+{
+    (void)state;
+    static char bytes[8 + WEIR_TEXT_BYTES_MAX + 1], found[WEIR_TEXT_BYTES_MAX];
+    const struct weir_spend key = { .key = "k", .key_length = 1 };
+    const struct {
+        const char *what;
+        double now;
+        size_t length; /* of all */
+        enum weir_redis_meaning want;
+    } rows[] = {
+        { "no text", 1e15, 8, WEIR_REDIS_DECIDED },
+        { "one", 1e15, 8 + 300, WEIR_REDIS_DECIDED },
+        { "the longest", 1e15, 8 + WEIR_TEXT_BYTES_MAX, WEIR_REDIS_DECIDED },
+        { "a longer one", 1e15, 8 + WEIR_TEXT_BYTES_MAX + 1, WEIR_REDIS_REFUSED },
+        { "half a time", 1e15, 7, WEIR_REDIS_REFUSED },
+        { "nothing", 1e15, 0, WEIR_REDIS_REFUSED },
+        { "a refusal, which there is not", -1e15, 20, WEIR_REDIS_REFUSED },
+        { "a time that is none", (double)NAN, 20, WEIR_REDIS_REFUSED },
+    };
+    memset(bytes, 'x', sizeof bytes);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        print_message("    %s\n", rows[i].what);
+        struct weir_exchange exchange = { .found = found };
+        struct weir_check check = {
+            .operation = WEIR_EXCHANGE, .spends = &key, .count = 1, .exchange = &exchange
+        };
+        memcpy(bytes, &rows[i].now, sizeof rows[i].now);
+        redisReply reply = { .type = REDIS_REPLY_STRING, .str = bytes };
+        reply.len = (__typeof__(reply.len))rows[i].length;
+        assert_int_equal(weir_redis_read_answer(&reply, &check), rows[i].want);
+        if (rows[i].want == WEIR_REDIS_DECIDED) {
+            assert_int_equal(exchange.found_length, rows[i].length - 8);
+            assert_int_equal(check.now_us, UINT64_C(1000000000000000));
+        } else {
+            assert_string_not_equal(check.why, "");
+        }
+    }
+}
+
 static void refuses_replies_of_another_type(void **state)
 {
     (void)state;
@@ -756,6 +830,14 @@ static void refuses_replies_of_another_type(void **state)
             assert_int_equal(meaning_of(replies[i], &check),
                              is_done ? WEIR_REDIS_DECIDED : WEIR_REDIS_REFUSED);
         }
+    static char found[WEIR_TEXT_BYTES_MAX];
+    for (size_t i = 0; i < COUNT_OF(replies); i++) {
+        struct weir_exchange exchange = { .found = found };
+        struct weir_check check = {
+            .operation = WEIR_EXCHANGE, .spends = &spend, .count = 1, .exchange = &exchange
+        };
+        assert_int_equal(meaning_of(replies[i], &check), WEIR_REDIS_REFUSED);
+    }
     struct weir_check check = { .spends = &spend, .answers = &answer, .count = 1 };
     assert_int_equal(weir_redis_read_answer(NULL, &check), WEIR_REDIS_REFUSED);
 }
@@ -869,6 +951,7 @@ int main(void)
         cmocka_unit_test(writes_the_numbers_of_each_limit),
         cmocka_unit_test(writes_what_to_settle),
         cmocka_unit_test(writes_for_how_long_to_block),
+        cmocka_unit_test(writes_what_to_exchange),
         cmocka_unit_test(writes_the_windows_around_a_time),
         cmocka_unit_test(declares_exactly_its_keys),
         cmocka_unit_test(writes_checks_with_the_same_key_as_a_run),
@@ -884,6 +967,7 @@ int main(void)
         cmocka_unit_test(reads_a_log_that_is_quiet_during_a_ban),
         cmocka_unit_test(takes_states_that_cannot_be_for_new_ones),
         cmocka_unit_test(refuses_what_the_script_cannot_say),
+        cmocka_unit_test(reads_a_text_and_the_time_before_it),
         cmocka_unit_test(refuses_replies_of_another_type),
         cmocka_unit_test(sees_that_a_script_decided_otherwise),
         cmocka_unit_test(knows_errors_by_their_first_word),
