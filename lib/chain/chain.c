@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/align.h"
@@ -209,6 +210,24 @@ DEFINE_METHOD(patch, "PATCH")
 DEFINE_METHOD(delete, "DELETE")
 DEFINE_METHOD(any, "*")
 /* clang-format on */
+
+/* where it may be served */
+
+enum weir_code weir_chain_may_listen(const struct weir_chain *chain, int listener,
+                                     struct weir_error *error)
+{
+    struct sockaddr_storage memory = { .ss_family = AF_UNSPEC };
+    socklen_t size = sizeof memory;
+    bool is_known = listener >= 0 && getsockname(listener, (struct sockaddr *)&memory, &size) == 0;
+    const struct sockaddr *address = is_known ? (const struct sockaddr *)&memory : NULL;
+    enum weir_code code = WEIR_OK;
+    for (size_t i = 0; i < chain->link_count && code == WEIR_OK; i++) {
+        const struct weir_middleware *middleware = &chain->links[i].middleware;
+        if (middleware->may_listen != NULL)
+            code = middleware->may_listen(middleware->self, address, error);
+    }
+    return code;
+}
 
 /* waking */
 

@@ -43,6 +43,10 @@ struct weir_chain {
 
 #define WEIR_CHAIN_MAGIC 0x6c696e6bu /* "link" */
 
+/* Whether all links agree to be served over a listening socket; -1: it is not known. */
+enum weir_code weir_chain_may_listen(const struct weir_chain *chain, int listener,
+                                     struct weir_error *error);
+
 /* True from the first weir_chain_drain() on. Any thread. */
 bool weir_chain_is_stopping(struct weir_chain *chain);
 

@@ -73,6 +73,12 @@ static bool forgets_resumed(unsigned flags)
     return (flags & others) == 0 && MHD_get_version()[0] != '0';
 }
 
+static int listener_of(struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    return info == NULL ? -1 : info->listen_fd;
+}
+
 enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemon *daemon,
                                 struct weir_error *error)
 {
@@ -97,6 +103,9 @@ enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemo
                               "The daemon is polled by the program's own loop, which nothing "
                               "wakes: set on_wake in WEIR_CHAIN_OPTIONS, or poll "
                               "weir_chain_wake_fd().");
+    enum weir_code code = weir_chain_may_listen(chain, listener_of(daemon), error);
+    if (code != WEIR_OK)
+        return code;
     const char *fault =
         chain->wait_mode == WEIR_WAIT_IN_PLACE ? weir_mhd_in_place_fault(flags) : NULL;
     return fault == NULL ? WEIR_OK
@@ -606,10 +615,13 @@ enum MHD_Result weir_access_handler(void *cls, struct MHD_Connection *connection
     if (chain == NULL || chain->magic != WEIR_CHAIN_MAGIC)
         return MHD_NO;
     struct weir_request *request = ours(*con_cls);
-    if (request == NULL || request->stage == WEIR_STAGE_NEW)
+    bool is_new = request == NULL || request->stage == WEIR_STAGE_NEW;
+    if (is_new)
         request = begin(chain, connection, url, method, con_cls);
     if (request == NULL)
         return MHD_NO;
+    if (is_new)
+        request->facts.is_http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_1) != 0;
 
     if (request->times_body && *upload_data_size > 0)
         request->work_us = weir_monotonic_us();

@@ -307,6 +307,20 @@ static enum weir_code take_listener(const struct weir_serve_options *options, in
     return WEIR_OK;
 }
 
+/* The same, where all of the chain's links agree to it. */
+static enum weir_code open_door(const struct weir_chain *chain,
+                                const struct weir_serve_options *options, int *listener,
+                                struct weir_error *error)
+{
+    enum weir_code code = take_listener(options, listener, error);
+    if (code != WEIR_OK)
+        return code;
+    code = weir_chain_may_listen(chain, *listener, error);
+    if (code != WEIR_OK)
+        close(*listener);
+    return code;
+}
+
 enum weir_code weir_serve(struct weir_chain *chain, const struct weir_serve_options *options,
                           struct weir_server **server, struct weir_error *error)
 {
@@ -325,7 +339,7 @@ enum weir_code weir_serve(struct weir_chain *chain, const struct weir_serve_opti
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     made->chain = chain;
     made->count = ours.threads;
-    code = take_listener(&ours, &made->listener, error);
+    code = open_door(chain, &ours, &made->listener, error);
     if (code != WEIR_OK) {
         free(made);
         return code;

@@ -54,6 +54,15 @@ static void free_pieces(struct weir_request *request)
     }
 }
 
+static void release_holds(struct weir_request *request)
+{
+    struct weir_request_hold *next;
+    for (struct weir_request_hold *hold = request->holds; hold != NULL; hold = next) {
+        next = hold->next;
+        hold->release(hold);
+    }
+}
+
 /* A drain waits for the last request to end. */
 static void count_as_ended(struct weir_chain *chain)
 {
@@ -75,6 +84,7 @@ void weir_request_end(struct weir_request *request)
     weir_in_place_ends(request);
     release_notes(request);
     weir_body_finish(request->body); /* it may lie in a piece */
+    release_holds(request);
     free_pieces(request);
     bool is_late = request->is_late;
     request->magic = 0;

@@ -62,6 +62,12 @@ struct weir_note {
     void (*release)(void *value);
 };
 
+/* Something that must outlive all that a request is asked for; it lies in the request's memory. */
+struct weir_request_hold {
+    struct weir_request_hold *next;
+    void (*release)(struct weir_request_hold *hold); /* last of all, once */
+};
+
 /* A piece of memory beyond the first block. */
 struct weir_piece {
     struct weir_piece *next;
@@ -94,6 +100,7 @@ struct weir_request {
     bool is_limited;      /* a limiter would have refused it, and leaves that to the application  */
     unsigned char result; /* enum weir_result: what weir_outcome() said; 0: nothing */
     bool times_body;      /* a limiter wants to know when its body was in      */
+    bool is_peer_trusted; /* by a limiter's policy, to say who asks            */
     pthread_cond_t *woken; /* on the stack of the thread that waits, while it does; likewise */
 
     size_t index; /* of the link that runs now, or runs next */
@@ -101,6 +108,7 @@ struct weir_request {
     const struct weir_error *error; /* NULL: nothing has failed */
     struct weir_reply reply;
     const char *method;
+    const char *id; /* NULL: nobody has asked for it yet */
 
     struct weir_facts facts;
     struct weir_identity identity;
@@ -115,6 +123,7 @@ struct weir_request {
     void *app_response; /* queued by the application in this call */
 
     struct weir_note *notes;
+    struct weir_request_hold *holds;
     struct weir_piece *pieces;
     char *room; /* where the next allocation goes: behind the slots, then in the newest piece */
     size_t room_bytes;
@@ -144,6 +153,13 @@ struct weir_request *weir_request_new(struct weir_chain *chain, size_t room_byte
 
 /* Calls on_end for what was entered, releases the notes, and frees it all. */
 void weir_request_end(struct weir_request *request);
+
+/* Releases `hold` when the request is over, after its notes and whatever reads it. */
+static inline void weir_request_hold(struct weir_request *request, struct weir_request_hold *hold)
+{
+    hold->next = request->holds;
+    request->holds = hold;
+}
 
 /* Memory that lives as long as the request, for `size` bytes, aligned for anything; NULL: none. */
 void *weir_request_alloc(struct weir_request *request, size_t size);

@@ -63,6 +63,14 @@ const char *weir_slots_name(const struct weir_slots *slots)
     return slots->name;
 }
 
+void weir_slots_set_bounds(struct weir_slots *slots, struct weir_vegas_bounds bounds)
+{
+    pthread_mutex_lock(&slots->measuring);
+    weir_vegas_set_bounds(&slots->vegas, bounds);
+    atomic_store(&slots->limit, weir_vegas_limit(&slots->vegas));
+    pthread_mutex_unlock(&slots->measuring);
+}
+
 /* What is kept for a part; nothing for who is of none. */
 static unsigned share_of(const struct weir_slots *slots, size_t part)
 {

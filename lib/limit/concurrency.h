@@ -35,6 +35,9 @@ void weir_slots_free(struct weir_slots *slots);
 
 const char *weir_slots_name(const struct weir_slots *slots);
 
+/* Other bounds hold from now on; the limit that has been found goes on within them. */
+void weir_slots_set_bounds(struct weir_slots *slots, struct weir_vegas_bounds bounds);
+
 /* Whether a request of the part at `part` would be let in now; of no part: `part` is their count. */
 bool weir_slots_have_room(const struct weir_slots *slots, size_t part);
 

@@ -48,8 +48,8 @@ struct shard {
 };
 
 struct weir_denials {
-    uint64_t cap_us;
-    uint64_t renew_us; /* so long one asks for all */
+    _Atomic uint64_t cap_us;
+    _Atomic uint64_t renew_us; /* so long one asks for all */
     struct weir_clock clock;
     struct weir_clock wall_clock; /* where calendars say what day it is */
     uint8_t hash_key[WEIR_HASH_KEY_BYTES];
@@ -68,14 +68,18 @@ static uint64_t monotonic_us(void *self)
     return weir_monotonic_us();
 }
 
+void weir_denials_set_cap(struct weir_denials *denials, uint64_t cap_us)
+{
+    atomic_store(&denials->cap_us, cap_us);
+    atomic_store(&denials->renew_us, weir_earlier(cap_us, RENEW_US));
+}
+
 struct weir_denials *weir_denials_new(uint64_t cap_us, const struct weir_clock *clock)
 {
     struct weir_denials *made = aligned_alloc(_Alignof(struct weir_denials), sizeof *made);
     if (made == NULL)
         return NULL;
     *made = (struct weir_denials){
-        .cap_us = cap_us,
-        .renew_us = weir_earlier(cap_us, RENEW_US),
         .clock = { .now_us = monotonic_us },
         .wall_clock = weir_clock_or_system(clock),
         .key_times = calloc(KEY_TIMES, sizeof *made->key_times),
@@ -83,6 +87,7 @@ struct weir_denials *weir_denials_new(uint64_t cap_us, const struct weir_clock *
     };
     if (clock != NULL && clock->now_us != NULL)
         made->clock = *clock;
+    weir_denials_set_cap(made, cap_us);
     weir_hash_key(made->hash_key);
     for (size_t i = 0; i < SHARDS; i++)
         pthread_mutex_init(&made->shards[i].mutex,

@@ -28,6 +28,9 @@ struct weir_denials;
  * only. Some 4 MiB of address space, of which memory is taken as it is used. NULL: memory ran out. */
 struct weir_denials *weir_denials_new(uint64_t cap_us, const struct weir_clock *clock);
 
+/* Another cap holds from now on. */
+void weir_denials_set_cap(struct weir_denials *denials, uint64_t cap_us);
+
 /* Accepts NULL; returns NULL. */
 struct weir_denials *weir_denials_free(struct weir_denials *denials);
 

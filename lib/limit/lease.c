@@ -41,6 +41,13 @@ static uint64_t span_up_us(const struct weir_rate *rate, uint64_t units)
 
 /* what is held */
 
+static void keep_only(struct weir_lease_block *block, uint64_t units)
+{
+    uint64_t kept = weir_smaller(block->held, units);
+    block->lapsed += block->held - kept;
+    block->held = kept;
+}
+
 void weir_lease_lapse(const struct weir_spend *spend, struct weir_lease_block *block,
                       uint64_t now_us)
 {
@@ -49,12 +56,12 @@ void weir_lease_lapse(const struct weir_spend *spend, struct weir_lease_block *b
     uint64_t left_us = less(block->end_us, now_us);
     if (is_window(spend)) {
         if (left_us == 0)
-            block->held = 0;
+            keep_only(block, 0);
         return;
     }
     /* Mostly there is time enough, which is quickly seen. */
     if (left_us / (spend->rate.interval_us + 1) < block->held)
-        block->held = weir_smaller(block->held, units_in(&spend->rate, left_us));
+        keep_only(block, units_in(&spend->rate, left_us));
 }
 
 static void add(const struct weir_spend *spend, struct weir_lease_block *block,
@@ -75,7 +82,7 @@ static void turn_window(struct weir_lease_block *block, uint64_t store_us)
 {
     if (store_us < block->store_us + block->reset_us)
         return;
-    block->held = 0;
+    keep_only(block, 0);
     block->store_first_us = store_us;
 }
 

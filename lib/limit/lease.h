@@ -20,6 +20,7 @@ struct weir_lease_block {
     uint64_t end_us;
     uint64_t held;
     uint64_t credit_us; /* came back, and is less than a unit yet */
+    uint64_t lapsed;    /* units that were held when the store had them back by itself; a count */
 
     uint64_t asked_us, told_us; /* when the store was asked last, and when it answered; 0: never */
     uint64_t store_us;          /* when it decided                                                */

@@ -78,12 +78,19 @@ static void evict(struct weir_leases *leases, struct weir_lease_shard *shard,
     }
 }
 
+/* Another policy may have come since. Its calendar is another one, even if it says the same. */
+static bool has_numbers_of(const struct weir_lease_entry *entry, const struct weir_spend *wanted)
+{
+    return entry->spend.calendar == wanted->calendar
+           && memcmp(&entry->spend.rate, &wanted->rate, sizeof wanted->rate) == 0;
+}
+
 /* What was taken by other numbers goes back by them. */
 static void renew(struct weir_leases *leases, struct weir_lease_shard *shard,
                   struct weir_lease_entry *entry, const struct weir_spend *wanted,
                   struct weir_lease_calls *calls)
 {
-    if (memcmp(&entry->spend.rate, &wanted->rate, sizeof wanted->rate) != 0)
+    if (!has_numbers_of(entry, wanted))
         weir_lease_call_back(leases, shard, entry, calls);
     weir_lease_renew(entry, wanted);
 }
@@ -196,7 +203,8 @@ static bool all_have_enough(struct weir_leases *leases, const struct weir_check 
         const struct weir_spend *wanted = &check->spends[i];
         located->entries[i] =
             weir_lease_find(shard_at(leases, located, i), located->hashes[i], wanted);
-        if (located->entries[i] == NULL || !has_enough(located->entries[i], wanted->cost, now_us)
+        if (located->entries[i] == NULL || !has_numbers_of(located->entries[i], wanted)
+            || !has_enough(located->entries[i], wanted->cost, now_us)
             || is_unsure(located->entries[i], wanted->cost))
             return false;
     }
@@ -558,7 +566,7 @@ static bool settle_here(struct weir_leases *leases, const struct weir_spend *set
     struct weir_lease_shard *shard;
     struct weir_lease_entry *entry = lock_one(leases, settled, &shard);
     uint64_t now_us = weir_leases_now(leases);
-    bool is_settled = entry != NULL && is_fresh(entry, now_us)
+    bool is_settled = entry != NULL && is_fresh(entry, now_us) && has_numbers_of(entry, settled)
                       && settled->reserved <= WEIR_UNITS_MAX
                       && weir_lease_excess(leases, entry, settled->reserved - settled->cost) == 0
                       && weir_lease_return(settled, &entry->block, now_us);
@@ -601,7 +609,7 @@ void weir_leases_drop(struct weir_leases *leases, const struct weir_spend *spend
         struct weir_lease_shard *shard;
         struct weir_lease_entry *entry = lock_one(leases, &spends[i], &shard);
         if (entry != NULL)
-            entry->block = (struct weir_lease_block){ 0 };
+            entry->block = (struct weir_lease_block){ .lapsed = entry->block.lapsed };
         if (entry != NULL && entry->call != NULL)
             weir_lease_call_forget(entry->call);
         pthread_mutex_unlock(&shard->mutex);
@@ -620,12 +628,15 @@ struct weir_leases_numbers weir_leases_numbers(struct weir_leases *leases)
         sum.refused += shard->numbers.refused;
         sum.taken += shard->numbers.taken;
         sum.given_back += shard->numbers.given_back;
+        sum.stranded += shard->numbers.stranded;
+        sum.unsure += shard->numbers.unsure;
         sum.evicted += shard->numbers.evicted;
         sum.keys += shard->numbers.keys;
         sum.bytes += shard->bytes;
         for (struct weir_lease_entry *entry = shard->oldest; entry != NULL; entry = entry->newer) {
             weir_lease_lapse(&entry->spend, &entry->block, weir_leases_now(leases));
             sum.held += entry->block.held;
+            sum.stranded += entry->block.lapsed;
         }
         pthread_mutex_unlock(&shard->mutex);
     }

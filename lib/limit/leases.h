@@ -31,13 +31,15 @@ struct weir_leases_options {
 /* NULL: memory ran out, or no thread could be made. */
 struct weir_leases *weir_leases_new(const struct weir_leases_options *options);
 
+/* Units are divided among so many from now on. */
+void weir_leases_set_instances(struct weir_leases *leases, unsigned instances);
+
 /* Gives back what is held, and waits until the store has ended all it was asked, which it does by its
  * deadline. Nobody may be waiting. Accepts NULL; returns NULL. */
 struct weir_leases *weir_leases_free(struct weir_leases *leases);
 
 /* Gives back what is held, and waits for what was asked before; meanwhile others may take more. By one
- * thread at a time. Before a policy is freed
- * whose calendars are in use here, and after all checks are made of another. */
+ * thread at a time. */
 void weir_leases_flush(struct weir_leases *leases);
 
 /* The store has answered a check that only looks, and which weir_leases_decide() did not decide: what is
@@ -80,6 +82,9 @@ struct weir_leases_numbers {
     uint64_t refused;    /* of these                                          */
     uint64_t taken;      /* units                                             */
     uint64_t given_back; /* units, to the store                               */
+    uint64_t stranded;   /* units that nobody spent before the store had them back by itself */
+    uint64_t unsure;     /* units of calls that the store has not answered, or whose answer
+                          * came too late to count: it may have counted them  */
     uint64_t evicted;    /* keys that others took the place of                */
     uint64_t keys;       /* that something is known of now                    */
     uint64_t held;       /* units, now                                        */

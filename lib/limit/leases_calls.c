@@ -5,6 +5,7 @@
 #include "base/order.h"
 #include "limit/denied.h"
 #include "limit/leases_internal.h"
+#include "policy/calendar.h"
 
 /* A store that fails is not asked again at once by those who do not need it yet. */
 #define FAILURE_PAUSE_US UINT64_C(50000)
@@ -14,7 +15,7 @@
 struct weir_lease_call {
     struct weir_check check;
     struct weir_answer answer;
-    struct weir_spend spend;
+    struct weir_spend spend; /* its calendar is kept */
     struct weir_leases *leases;
     struct weir_lease_entry *entry; /* NULL: it gives back          */
     struct weir_lease_call *next;   /* ready to go                  */
@@ -24,6 +25,12 @@ struct weir_lease_call {
     bool is_void; /* the store was told to forget the key meanwhile */
     char key[];
 };
+
+static void free_call(struct weir_lease_call *call)
+{
+    weir_calendar_let_go(call->spend.calendar);
+    free(call);
+}
 
 void weir_lease_call_forget(struct weir_lease_call *call)
 {
@@ -63,13 +70,25 @@ static void count_down(struct weir_leases *leases, unsigned turn)
 
 /* giving back */
 
+/* The store may have done it, or not. */
+static void count_unsure(struct weir_leases *leases, const struct weir_lease_call *call)
+{
+    struct weir_lease_shard *shard =
+        weir_lease_shard_of(leases, weir_lease_hash(leases, &call->spend));
+    pthread_mutex_lock(&shard->mutex);
+    shard->numbers.unsure += call->spend.reserved;
+    pthread_mutex_unlock(&shard->mutex);
+}
+
 static void on_given_back(struct weir_check *check)
 {
     struct weir_lease_call *call = check->owner;
     struct weir_leases *leases = call->leases;
     unsigned turn = call->turn;
     weir_denials_forget(leases->denials, check);
-    free(call);
+    if (check->result != WEIR_STORE_ANSWERED)
+        count_unsure(leases, call);
+    free_call(call);
     pthread_mutex_lock(&leases->mutex);
     count_down(leases, turn);
     pthread_mutex_unlock(&leases->mutex);
@@ -86,12 +105,14 @@ static void give_back(struct weir_leases *leases, struct weir_lease_shard *shard
         units == 0 ? NULL : calloc(1, sizeof(struct weir_lease_call) + key_length);
     if (call == NULL) {
         entry->block.held -= units;
+        entry->block.lapsed += units;
         return;
     }
     weir_lease_give_up(&entry->spend, &entry->block, units, &call->spend);
     memcpy(call->key, entry->key, key_length);
     call->spend.key = call->key;
     call->spend.lease = NULL;
+    weir_calendar_keep(call->spend.calendar);
     call->leases = leases;
     call->check = (struct weir_check){ .operation = WEIR_SETTLE,
                                        .spends = &call->spend,
@@ -233,6 +254,8 @@ static void apply(struct weir_leases *leases, struct weir_lease_shard *shard,
     entry->call = NULL;
     outcome->result = call->check.result;
     outcome->why = call->check.why;
+    if (outcome->result != WEIR_STORE_ANSWERED || call->is_void)
+        shard->numbers.unsure += call->spend.cost;
     if (outcome->result != WEIR_STORE_ANSWERED) {
         entry->not_early_us = now_us + FAILURE_PAUSE_US;
         empty_line(entry, &outcome->parted.others);
@@ -282,7 +305,7 @@ static void on_answer(struct weir_check *check)
     weir_lease_calls_submit(leases, &calls);
     tell(leases, &outcome);
 
-    free(call);
+    free_call(call);
     pthread_mutex_lock(&leases->mutex);
     count_down(leases, turn);
     pthread_mutex_unlock(&leases->mutex);
@@ -322,6 +345,7 @@ bool weir_lease_call_for(struct weir_leases *leases, struct weir_lease_shard *sh
     call->leases = leases;
     call->entry = entry;
     call->spend = entry->spend;
+    weir_calendar_keep(call->spend.calendar);
     call->spend.cost = units;
     call->last_place = entry->places;
     call->spend.lease = NULL; /* a store under this one may lease by itself */

@@ -6,6 +6,7 @@
 #define WEIR_LIMIT_LEASES_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/hash.h"
 #include "limit/lease.h"
@@ -39,7 +40,7 @@ struct weir_lease_entry {
     uint64_t used_us;      /* when somebody last wanted anything                    */
     bool is_kept;          /* by the plan that is being looked at: not evicted      */
     struct weir_lease lease; /* a copy, as all that follows: the policy may change meanwhile */
-    struct weir_spend spend; /* but its calendar is the policy's                             */
+    struct weir_spend spend; /* its calendar is kept                                         */
     char key[];
 };
 
@@ -75,7 +76,7 @@ struct weir_leases {
     const struct weir_store_type *type;
     void *store;
     struct weir_denials *denials;
-    unsigned instances;
+    atomic_uint instances;
     uint64_t timeout_us;
     uint64_t shard_bytes;
     struct weir_clock clock;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "limit/leases_internal.h"
+#include "policy/calendar.h"
 
 #define BUCKETS 512 /* of a shard; with the usual budget more than it has keys */
 
@@ -91,6 +92,11 @@ static size_t bytes_of(size_t key_length)
 
 void weir_lease_renew(struct weir_lease_entry *entry, const struct weir_spend *spend)
 {
+    const struct weir_calendar *calendar = entry->spend.calendar;
+    if (calendar != spend->calendar) {
+        weir_calendar_keep(spend->calendar);
+        weir_calendar_let_go(calendar);
+    }
     entry->lease = *spend->lease;
     entry->spend = *spend;
     entry->spend.lease = &entry->lease;
@@ -123,5 +129,7 @@ void weir_lease_remove(struct weir_lease_shard *shard, struct weir_lease_entry *
     take_out(shard, entry);
     shard->bytes -= bytes_of(entry->spend.key_length);
     shard->numbers.keys--;
+    shard->numbers.stranded += entry->block.lapsed;
+    weir_calendar_let_go(entry->spend.calendar);
     free(entry);
 }

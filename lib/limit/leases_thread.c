@@ -200,6 +200,11 @@ struct weir_leases *weir_leases_new(const struct weir_leases_options *options)
     return weir_leases_free(leases);
 }
 
+void weir_leases_set_instances(struct weir_leases *leases, unsigned instances)
+{
+    atomic_store(&leases->instances, instances);
+}
+
 static void stop_thread(struct weir_leases *leases)
 {
     if (!leases->has_thread)

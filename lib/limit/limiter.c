@@ -94,12 +94,12 @@ static bool use_fields(struct weir_limiter *limiter, struct weir_limit_state *st
 static bool ask_about(struct weir_limiter *limiter, struct weir_limit_state *state,
                       struct weir_request *request, use_asker *use)
 {
-    struct weir_asker asker = { .policy = limiter->policy,
+    struct weir_asker asker = { .policy = state->edition->policy,
                                 .identity = &request->identity,
                                 .facts = &request->facts,
                                 .match = &state->match,
                                 .device = weir_limiter_device(state),
-                                .prepared = limiter->prepared };
+                                .prepared = state->edition->prepared };
     return state->ruleset->field_count > 0 ? use_fields(limiter, state, request, &asker, use)
                                            : use(limiter, state, request, &asker);
 }
@@ -111,6 +111,7 @@ static bool make_plan(struct weir_limiter *limiter, struct weir_limit_state *sta
     state->ruleset = ruleset;
     state->cost = cost;
     state->check = (struct weir_check){ .wants_time = true }; /* to settle with */
+    state->source = WEIR_SOURCE_NONE;
     return ask_about(limiter, state, request, add_limits);
 }
 
@@ -127,6 +128,7 @@ static enum weir_step cannot_park(struct weir_limiter *limiter, struct weir_limi
         weir_request_fail(request, WEIR_E_STOPPING, "The server is stopping.");
         return WEIR_FAIL;
     }
+    state->asked_us = 0;
     fail_check(state, "too many requests wait already");
     return conclude(limiter, state, request);
 }
@@ -134,9 +136,22 @@ static enum weir_step cannot_park(struct weir_limiter *limiter, struct weir_limi
 static void submit(const struct weir_limiter *limiter, struct weir_limit_state *state)
 {
     if (state->is_leased)
-        weir_leases_submit(limiter->leases, &state->check);
+        weir_leases_submit(state->edition->leases, &state->check);
     else
         limiter->store->type->submit(limiter->store->self, &state->check);
+}
+
+/* Whether what this process knows is enough. */
+static bool answers_here(struct weir_limit_state *state)
+{
+    const struct weir_edition *edition = state->edition;
+    if (weir_denials_replay(edition->denials, &state->check, &state->denial))
+        state->source = WEIR_SOURCE_DENIALS;
+    else if (weir_leases_decide(edition->leases, &state->check))
+        state->source = WEIR_SOURCE_LEASE;
+    else
+        return false;
+    return true;
 }
 
 static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state *state,
@@ -146,11 +161,10 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
     state->check.done = on_answer;
     state->check.owner = state;
     state->phase = WEIR_LIMIT_ASKED;
+    state->asked_us = 0;
     state->ticket = (struct weir_ticket){ NULL, 0 };
 
-    if (weir_denials_replay(limiter->denials, &state->check, &state->denial))
-        return conclude(limiter, state, request);
-    if (weir_leases_decide(limiter->leases, &state->check))
+    if (answers_here(state))
         return conclude(limiter, state, request);
     if (!weir_store_ready(store)) {
         fail_check(state, "not connected");
@@ -161,7 +175,10 @@ static enum weir_step ask(struct weir_limiter *limiter, struct weir_limit_state 
         state->check.result = WEIR_STORE_TIMEOUT;
         return conclude(limiter, state, request);
     }
-    state->is_leased = weir_leases_take(limiter->leases, &state->check);
+    state->is_leased = weir_leases_take(state->edition->leases, &state->check);
+    state->source = state->is_leased ? WEIR_SOURCE_LEASE : WEIR_SOURCE_STORE;
+    if (!store->type->answers_inline)
+        weir_limiter_note_asking(limiter, state);
     if (!state->is_leased && weir_in_place_ask(request, store, &state->check))
         return WEIR_WAIT;
     if (!store->type->answers_inline) {
@@ -209,20 +226,21 @@ bool weir_limiter_take_share(struct weir_spend *spend, const struct weir_planned
 }
 
 /* Asks the store in this process for this instance's share; false: even that failed. */
-static bool ask_memory(struct weir_limiter *limiter, struct weir_limit_state *state)
+static bool ask_memory(struct weir_limit_state *state)
 {
     struct weir_check *check = &state->check;
-    if (limiter->fallback == NULL)
+    struct weir_store *fallback = state->edition->fallback;
+    if (fallback == NULL)
         return false;
     state->is_share_too_small = false;
     for (size_t i = 0; i < check->count; i++)
         if (!weir_limiter_take_share(&state->spends[i], &state->planned[i],
-                                     limiter->policy->instances))
+                                     state->edition->policy->instances))
             state->is_share_too_small = true;
     for (size_t i = 0; i < check->count; i++)
         state->planned[i].prepared = NULL; /* that is of the whole limit */
     check->done = on_memory_answer;
-    limiter->fallback->type->submit(limiter->fallback->self, check);
+    fallback->type->submit(fallback->self, check);
     state->by_memory = true;
     return check->result == WEIR_STORE_ANSWERED;
 }
@@ -281,31 +299,36 @@ static enum weir_step end_wait(struct weir_limiter *limiter, struct weir_limit_s
 
 /* the verdict */
 
-enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
-                                 const struct weir_ruleset *ruleset)
-{
-    return limiter->policy->mode != WEIR_ENFORCE ? limiter->policy->mode : ruleset->mode;
-}
-
 static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limit_state *state,
                                   struct weir_request *request);
 
-/* Nobody knows by what such a request is to be counted; a policy that only watches does not mind. */
-static bool is_unreadable(const struct weir_limiter *limiter, const struct weir_limit_state *state)
+/* Nobody knows by what such a request is to be counted. */
+static bool is_unreadable(const struct weir_limit_state *state)
 {
-    return state->reading != WEIR_BODY_READ && state->reading != WEIR_BODY_NO_MEMORY
-           && weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
+    return state->reading != WEIR_BODY_READ && state->reading != WEIR_BODY_NO_MEMORY;
+}
+
+/* No limit stands against the request. */
+static enum weir_step enter(struct weir_limiter *limiter, struct weir_limit_state *state,
+                            struct weir_request *request)
+{
+    state->phase = WEIR_LIMIT_DONE;
+    if (is_unreadable(state) && weir_limiter_mode_here(state, state->ruleset) == WEIR_ENFORCE)
+        return weir_limiter_unreadable(limiter, state, request);
+    if (is_unreadable(state))
+        weir_limiter_watch(limiter, state, request, WEIR_UNREADABLE, NULL);
+    enum weir_step step = weir_limiter_enter(limiter, state, request);
+    if (step == WEIR_NEXT)
+        weir_limiter_passed(limiter, state, request);
+    return step;
 }
 
 /* Nothing stands against this check: what it was for goes on. */
 static enum weir_step go_on(struct weir_limiter *limiter, struct weir_limit_state *state,
                             struct weir_request *request)
 {
-    if (state->purpose == WEIR_FOR_ROUTE) {
-        state->phase = WEIR_LIMIT_DONE;
-        return is_unreadable(limiter, state) ? weir_limiter_unreadable(limiter, state, request)
-                                             : weir_limiter_enter(limiter, state, request);
-    }
+    if (state->purpose == WEIR_FOR_ROUTE)
+        return enter(limiter, state, request);
     state->has_quotas = false;
     state->shows_quotas = false;
     if (state->match.route->auth == WEIR_AUTH_REQUIRED)
@@ -332,6 +355,16 @@ static enum weir_step leave_to_handler(struct weir_limiter *limiter, struct weir
     return go_on(limiter, state, request);
 }
 
+/* What becomes of who is refused. What only a share of the limit cannot hold is not impossible: the whole
+ * of it will be back. */
+static enum weir_outcome would_be(const struct weir_limit_state *state,
+                                  const struct weir_combined *verdict)
+{
+    if (!verdict->impossible)
+        return WEIR_LIMITED;
+    return state->by_memory && state->is_share_too_small ? WEIR_FAILED_CLOSED : WEIR_IMPOSSIBLE;
+}
+
 static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_limit_state *state,
                                     struct weir_request *request)
 {
@@ -339,21 +372,24 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
     if (state->by_memory)
         weir_cap_waits(state->check.answers, state->check.count);
     struct weir_combined verdict = weir_combine(state->check.answers, state->check.count);
-    bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
+    bool enforces = weir_limiter_mode_here(state, state->ruleset) == WEIR_ENFORCE;
     state->has_quotas = state->purpose == WEIR_FOR_ROUTE;
     state->shows_quotas = state->has_quotas && enforces && weir_limiter_may_show(state, request);
-    /* What only a share of the limit cannot hold is not impossible: the whole of it will be back. */
-    if (verdict.impossible && enforces && state->by_memory && state->is_share_too_small)
+    if (!verdict.allowed && enforces && would_be(state, &verdict) == WEIR_FAILED_CLOSED)
         return weir_limiter_fail_closed(limiter, state, request);
     if (!verdict.allowed && enforces && weir_limiter_leaves(state))
         return leave_to_handler(limiter, state, request, &verdict);
     if (!verdict.allowed && enforces)
         return weir_limiter_refuse(limiter, state, request, &verdict);
-    if (!verdict.allowed || state->by_memory)
-        weir_limiter_report(limiter, state, request,
-                            verdict.allowed ? WEIR_ALLOWED : WEIR_SHADOW_LIMITED, &verdict);
+    if (!verdict.allowed)
+        weir_limiter_watch(limiter, state, request, would_be(state, &verdict), &verdict);
+    else if (state->by_memory)
+        weir_limiter_report(limiter, state, request, WEIR_ALLOWED, &verdict);
     state->has_spent =
         verdict.allowed && state->purpose == WEIR_FOR_ROUTE && state->spends[0].cost > 0;
+    if (verdict.allowed)
+        weir_limiter_count_plan(state->edition, &state->check, state->planned, WEIR_UNITS_SPENT,
+                                state->by_memory);
     uint64_t wait_us = verdict.allowed && enforces ? longest_wait_us(&state->check) : 0;
     return wait_us > 0 ? wait_turn(limiter, state, request, wait_us)
                        : go_on(limiter, state, request);
@@ -362,21 +398,13 @@ static enum weir_step apply_answers(struct weir_limiter *limiter, struct weir_li
 static enum weir_step apply_failure(struct weir_limiter *limiter, struct weir_limit_state *state,
                                     struct weir_request *request)
 {
+    enum weir_failure_action rule = weir_limiter_failure_rule(state->ruleset, state->check.result);
+    if (rule == WEIR_FAIL_MEMORY && ask_memory(state))
+        return apply_answers(limiter, state, request);
     /* A policy that only watches never keeps anybody out. */
-    bool enforces = weir_limiter_mode(limiter, state->ruleset) == WEIR_ENFORCE;
-    switch (weir_limiter_failure_rule(state->ruleset, state->check.result)) {
-    case WEIR_FAIL_MEMORY:
-        if (ask_memory(limiter, state))
-            return apply_answers(limiter, state, request);
-        break;
-    case WEIR_FAIL_CLOSED:
-        break;
-    case WEIR_FAIL_OPEN:
-        enforces = false;
-        break;
-    }
-    if (enforces)
+    if (rule != WEIR_FAIL_OPEN && weir_limiter_mode_here(state, state->ruleset) == WEIR_ENFORCE)
         return weir_limiter_fail_closed(limiter, state, request);
+    state->would = rule == WEIR_FAIL_OPEN ? WEIR_ALLOWED : WEIR_FAILED_CLOSED;
     weir_limiter_report(limiter, state, request, WEIR_FAILED_OPEN, NULL);
     return go_on(limiter, state, request);
 }
@@ -400,7 +428,8 @@ static enum weir_step conclude(struct weir_limiter *limiter, struct weir_limit_s
 {
     state->phase = WEIR_LIMIT_DONE;
     state->has_timed_out = state->has_timed_out || state->check.result == WEIR_STORE_TIMEOUT;
-    weir_denials_note(limiter->denials, &state->check, &state->denial);
+    weir_denials_note(state->edition->denials, &state->check, &state->denial);
+    weir_limiter_count_answer(limiter, state);
     if (state->purpose == WEIR_FOR_ADDRESS)
         return know_address(limiter, state, request);
     if (state->check.result == WEIR_STORE_ANSWERED)
@@ -473,20 +502,20 @@ static enum weir_step recognise_and_check(struct weir_limiter *limiter,
 }
 
 /* No limit of the ruleset holds for this request. */
-static bool is_exempt(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+static bool is_exempt(const struct weir_limit_state *state, const struct weir_ruleset *ruleset,
                       const struct weir_request *request)
 {
-    return weir_limiter_mode(limiter, ruleset) == WEIR_OFF
-           || is_allowed(&limiter->policy->access, request)
+    return weir_limiter_mode_here(state, ruleset) == WEIR_OFF
+           || is_allowed(&state->edition->policy->access, request)
            || is_allowed(&ruleset->access, request);
 }
 
 /* The application may ask for fields, whether or not limits hold. But a body of unknown length may turn
  * out too long, and could not be handed on any more; so where nothing is refused it is left alone. */
-static bool wants_body(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+static bool wants_body(const struct weir_limit_state *state, const struct weir_ruleset *ruleset,
                        const struct weir_request *request, bool is_free)
 {
-    bool may_refuse = weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE && !is_free;
+    bool may_refuse = weir_limiter_mode_here(state, ruleset) == WEIR_ENFORCE && !is_free;
     return ruleset->field_count > 0
            && (may_refuse || weir_request_body_fits(request, ruleset->body_max_bytes));
 }
@@ -497,9 +526,9 @@ static enum weir_step read_and_check(struct weir_limiter *limiter, struct weir_l
 {
     const struct weir_route *route = state->match.route;
     const struct weir_ruleset *ruleset = route->ruleset;
-    bool is_free = is_exempt(limiter, ruleset, request);
+    bool is_free = is_exempt(state, ruleset, request);
     enum weir_body_stage stage = WEIR_BODY_UNASKED;
-    if (wants_body(limiter, ruleset, request, is_free))
+    if (wants_body(state, ruleset, request, is_free))
         stage = weir_request_await_body(request, ruleset->body_max_bytes);
     if (stage == WEIR_BODY_ASKED) {
         state->phase = WEIR_LIMIT_READING;
@@ -518,6 +547,7 @@ static enum weir_step limit_route(struct weir_limiter *limiter, struct weir_limi
 {
     const struct weir_route *route = state->match.route;
     state->purpose = WEIR_FOR_ROUTE;
+    state->source = WEIR_SOURCE_NONE;
     if (route->auth == WEIR_AUTH_REQUIRED && !weir_identity_is_known(&request->identity))
         return weir_limiter_unauthorized(limiter, state, request);
     return route->ruleset == NULL ? go_on(limiter, state, request)
@@ -531,10 +561,13 @@ static bool is_guess(const struct weir_limit_state *state, const struct weir_req
            && !weir_identity_is_known(&request->identity);
 }
 
-static void find_identity(const struct weir_limiter *limiter, struct weir_request *request)
+static void find_identity(const struct weir_edition *edition, struct weir_request *request)
 {
-    if (!request->identity.found)
-        weir_identity_find(&limiter->policy->identity, &request->facts, &request->identity);
+    const struct weir_identity_rules *rules = &edition->policy->identity;
+    if (request->identity.found)
+        return;
+    weir_identity_find(rules, &request->facts, &request->identity);
+    request->is_peer_trusted = weir_trust_covers_peer(&rules->trust, &request->identity.peer);
 }
 
 /* Keeps out who is denied, or only says that it would; false: he is not kept out. */
@@ -550,7 +583,7 @@ static bool keep_out(struct weir_limiter *limiter, struct weir_limit_state *stat
     if (mode == WEIR_ENFORCE)
         *step = weir_limiter_deny(limiter, state, request, what);
     else
-        weir_limiter_report(limiter, state, request, WEIR_SHADOW_LIMITED, NULL);
+        weir_limiter_watch(limiter, state, request, WEIR_DENIED, NULL);
     return mode == WEIR_ENFORCE;
 }
 
@@ -558,7 +591,7 @@ static bool keep_out(struct weir_limiter *limiter, struct weir_limit_state *stat
 static bool is_kept_out(struct weir_limiter *limiter, struct weir_limit_state *state,
                         struct weir_request *request, enum weir_step *step)
 {
-    const struct weir_policy *policy = limiter->policy;
+    const struct weir_policy *policy = state->edition->policy;
     const struct weir_ruleset *ruleset = state->match.route->ruleset;
     if (keep_out(limiter, state, request, policy->access.deny, policy->mode, step))
         return true;
@@ -566,7 +599,7 @@ static bool is_kept_out(struct weir_limiter *limiter, struct weir_limit_state *s
         return false;
     state->ruleset = ruleset; /* for the report */
     bool is_out = keep_out(limiter, state, request, ruleset->access.deny,
-                           weir_limiter_mode(limiter, ruleset), step);
+                           weir_limiter_mode_here(state, ruleset), step);
     state->ruleset = NULL;
     return is_out;
 }
@@ -575,18 +608,21 @@ static enum weir_step start(struct weir_limiter *limiter, struct weir_limit_stat
                             struct weir_request *request)
 {
     enum weir_step step = WEIR_NEXT;
-    find_identity(limiter, request);
-    weir_policy_match(limiter->policy, &request->facts, &state->match);
+    state->edition = weir_limiter_edition_for(limiter, request, &state->kept);
+    const struct weir_policy *policy = state->edition->policy;
+    find_identity(state->edition, request);
+    weir_policy_match(policy, &request->facts, &state->match);
+    weir_limiter_find_mode(state, request);
     if (is_kept_out(limiter, state, request, &step))
         return step;
-    if (request->facts.path.at == NULL && !limiter->policy->has_default)
-        return weir_limiter_bad_path(request);
-    if (!is_guess(state, request) || is_allowed(&limiter->policy->access, request))
+    if (request->facts.path.at == NULL && !policy->has_default)
+        return weir_limiter_bad_path(limiter, state, request);
+    if (!is_guess(state, request) || is_allowed(&policy->access, request))
         return limit_route(limiter, state, request);
     state->purpose = WEIR_FOR_GUESS;
-    if (weir_limiter_mode(limiter, &limiter->policy->guesses) == WEIR_OFF)
+    if (weir_limiter_mode_here(state, &policy->guesses) == WEIR_OFF)
         return go_on(limiter, state, request);
-    return check_ruleset(limiter, state, request, &limiter->policy->guesses, 1);
+    return check_ruleset(limiter, state, request, &policy->guesses, 1);
 }
 
 /* the middleware */
@@ -609,7 +645,7 @@ static enum weir_step limit_on_request(void *self, struct weir_request *request)
     case WEIR_LIMIT_READING:
         return read_and_check(limiter, state, request);
     case WEIR_LIMIT_ASKED:
-        weir_leases_count_held(limiter->leases, &state->check);
+        weir_leases_count_held(state->edition->leases, &state->check);
         return conclude(limiter, state, request);
     case WEIR_LIMIT_WAITING:
         return end_wait(limiter, state, request);
@@ -639,13 +675,19 @@ static void take_back(struct weir_limiter *limiter, struct weir_limit_state *sta
 {
     struct weir_check *check = &state->check;
     if (state->is_leased)
-        weir_leases_cancel(limiter->leases, check);
+        weir_leases_cancel(state->edition->leases, check);
     else if (!weir_in_place_cancel(request, check))
         limiter->store->type->cancel(limiter->store->self, check);
-    if (check->result == WEIR_STORE_ANSWERED && state->purpose != WEIR_FOR_ADDRESS)
+    weir_limiter_count_taken_back(state);
+    if (state->purpose == WEIR_FOR_ADDRESS)
+        return;
+    if (check->result == WEIR_STORE_ANSWERED)
         merge_penalties(state);
-    state->has_spent = check->result == WEIR_STORE_ANSWERED && state->purpose == WEIR_FOR_ROUTE
-                       && weir_combine(check->answers, check->count).allowed;
+    bool has_taken =
+        check->result == WEIR_STORE_ANSWERED && weir_combine(check->answers, check->count).allowed;
+    if (has_taken)
+        weir_limiter_count_plan(state->edition, check, state->planned, WEIR_UNITS_SPENT, false);
+    state->has_spent = has_taken && state->purpose == WEIR_FOR_ROUTE;
 }
 
 static void limit_on_end(void *self, struct weir_request *request)
@@ -658,13 +700,17 @@ static void limit_on_end(void *self, struct weir_request *request)
     bool broke_off = !state->has_reply && state->has_spent && state->ruleset->returns_on_abort;
     if (never_ran || broke_off)
         weir_limiter_give_back(limiter, state);
-    weir_limiter_leave(limiter, state);
+    weir_limiter_leave(state);
     state->phase = WEIR_LIMIT_DONE;
 }
 
 static enum weir_step identify_on_request(void *self, struct weir_request *request)
 {
-    find_identity(self, request);
+    struct weir_limiter *limiter =
+        (struct weir_limiter *)((char *)self - offsetof(struct weir_limiter, identify));
+    struct weir_edition_hold *hold = weir_request_slot(request, self);
+    if (!request->identity.found)
+        find_identity(weir_limiter_edition_for(limiter, request, hold), request);
     return WEIR_NEXT;
 }
 
@@ -684,8 +730,10 @@ void weir_limiter_make_middleware(struct weir_limiter *limiter)
         *WEIR_MIDDLEWARE(.name = "limit", .self = limiter, .on_request = limit_on_request,
                          .on_reply = limit_on_reply, .on_end = limit_on_end,
                          .request_bytes = sizeof(struct weir_limit_state));
-    limiter->identify =
-        *WEIR_MIDDLEWARE(.name = "identify", .self = limiter, .on_request = identify_on_request);
+    /* Not the limiter itself: what a request keeps for this link is not what it keeps for the other. */
+    limiter->identify = *WEIR_MIDDLEWARE(.name = "identify", .self = &limiter->identify,
+                                         .on_request = identify_on_request,
+                                         .request_bytes = sizeof(struct weir_edition_hold));
 }
 
 struct weir_limiter *weir_limiter_of(const struct weir_middleware *middleware)

@@ -11,18 +11,58 @@
 #include "limit/combine.h"
 #include "limit/concurrency.h"
 #include "limit/denied.h"
+#include "limit/edition.h"
 #include "limit/known.h"
 #include "limit/leases.h"
+#include "limit/limiter_observe.h"
+#include "observe/counts.h"
+
+/* The slots of one adaptive limit, for all editions that have it alike. */
+struct weir_limiter_group {
+    struct weir_limiter_group *next;
+    struct weir_slots *slots;
+    size_t editions; /* that refer to it */
+    size_t share_count;
+    uint32_t shares_ppm[WEIR_PARTITIONS_MAX];
+};
+
+/* Texts that are kept once each, in order. */
+struct weir_limiter_names {
+    char **names;
+    size_t count, room;
+};
 
 struct weir_limiter {
-    const struct weir_policy *policy;
+    struct weir_editions editions; /* of the policy */
     struct weir_store *store;
     bool owns_store;
-    struct weir_store *fallback;  /* in this process; NULL where no policy falls back on it */
-    struct weir_denials *denials; /* NULL: off, or the store answers as fast as they would */
-    struct weir_leases *leases;   /* NULL: no limit is leased, or likewise                 */
-    struct weir_limiter_concurrency *concurrency; /* NULL: no policy limits that */
-    struct weir_prepared_set *prepared;
+
+    /* What editions share. Made when the first policy asks for it, and kept until the end: whoever has
+     * an edition looks there, since another may want less. */
+    _Atomic(struct weir_store *) fallback;
+    _Atomic(struct weir_denials *) denials;
+    _Atomic(struct weir_leases *) leases;
+    _Atomic(struct weir_key_counts *) key_counts;
+    struct weir_limiter_names names;
+    struct weir_counts *counts;
+    struct weir_limiter_observing *observing;
+    pthread_mutex_t groups_mutex; /* guards the next */
+    struct weir_limiter_group *groups;
+
+    /* One policy at a time replaces another. Guards the names, too, and the file's name. */
+    pthread_mutex_t reload_mutex;
+    char *file; /* NULL: not known */
+    struct weir_file_stamp
+        file_stamp; /* of it, when the policy in force was read, or just before */
+    enum weir_code (*load)(void *load_self, const char *file, struct weir_policy **policy,
+                           struct weir_error *error);
+    void *load_self;
+    void (*on_policy)(void *policy_self, const struct weir_policy *policy); /* NULL: none */
+    void *policy_self;
+    pthread_mutex_t reload_state_mutex; /* guards the next, and nobody waits for it for long */
+    struct weir_reload_state reload_state;
+
+    bool has_own_clock; /* the caller's, and not the system's */
     struct weir_clock clock;
     struct weir_log log;
     uint64_t (*cost)(void *cost_self, struct weir_request *request, uint64_t route_cost);
@@ -31,7 +71,8 @@ struct weir_limiter {
     void *decision_self;
     struct weir_middleware limit;
     struct weir_middleware identify;
-    atomic_bool has_warned; /* that it stands twice in a chain */
+    struct weir_middleware metrics; /* filled by weir_metrics() */
+    atomic_bool has_warned;         /* that it stands twice in a chain */
 
     pthread_mutex_t settling_mutex; /* guards the next, and is held to wait for `settled` */
     size_t settling;                /* settlements that the store has                     */
@@ -73,10 +114,21 @@ struct weir_limit_hold {
     uint32_t shown_most;          /* that the client is told; 0: it is not  */
     uint8_t part;                 /* of the slots                           */
     bool is_over;                 /* the limit is reached                   */
+    bool is_own;                  /* that of the client, and not of all     */
+    uint32_t most;                /* if it is over: how much it is          */
+};
+
+/* Keeps an edition for as long as a request lasts, since what is known of its client points there. */
+struct weir_edition_hold {
+    struct weir_request_hold base;
+    const struct weir_edition *edition;
 };
 
 /* One request in the limiter. */
 struct weir_limit_state {
+    const struct weir_edition
+        *edition;                  /* of the policy, by which all of it is decided; NULL: NEW */
+    struct weir_edition_hold kept; /* unless something else of the request keeps it           */
     enum weir_limit_phase phase;
     enum weir_limit_purpose purpose;
     struct weir_match match;
@@ -87,19 +139,26 @@ struct weir_limit_state {
     struct weir_spend *spends;    /* of the check, in the request's memory; these may change */
     struct weir_planned *planned; /* beside them                                             */
     struct weir_denial_question denial; /* that the store is asked instead                   */
-    bool is_leased; /* the leases have the check, and not the store                          */
+    bool is_leased;    /* the leases have the check, and not the store                          */
+    uint64_t asked_us; /* monotonic: when the store was; 0: it was not, or the answer is counted */
+    uint64_t answered_us; /* likewise, when its last answer was counted; 0: it was not asked */
     struct weir_ticket ticket;
     uint64_t cost;   /* of the request                                                        */
     uint64_t actual; /* what weir_settle() said; only if has_actual          */
-    uint8_t settled_limits; /* a bit for each limit whose spending is settled       */
-    bool has_timed_out;     /* a check before this one: the store is not waited for again */
-    bool has_spent;         /* the check charged all of its limits                  */
+    uint8_t settled_limits;  /* a bit for each limit whose spending is settled       */
+    bool is_spared;          /* its policy enforces for other clients only */
+    enum weir_outcome would; /* that it had if its policy did not only watch; WEIR_ALLOWED: none */
+    bool has_timed_out;      /* a check before this one: the store is not waited for again */
+    bool has_spent;          /* the check charged all of its limits                  */
     bool has_actual;
     bool has_reply;
     bool by_memory;
-    bool is_share_too_small; /* on memory: the whole limit would hold the cost */
-    bool has_quotas;         /* the answers hold for this request  */
-    bool shows_quotas;       /* and the client may see them        */
+    bool is_share_too_small;      /* on memory: the whole limit would hold the cost */
+    enum weir_source source;      /* of what was decided last           */
+    bool is_concluded;            /* its decision is observed           */
+    struct weir_limit_note *note; /* what it was let through in spite of; NULL: nothing */
+    bool has_quotas;              /* the answers hold for this request  */
+    bool shows_quotas;            /* and the client may see them        */
     struct weir_limit_hold hold;
 };
 
@@ -114,29 +173,99 @@ struct weir_limiter *weir_limiter_of(const struct weir_middleware *middleware);
 bool weir_limiter_take_share(struct weir_spend *spend, const struct weir_planned *planned,
                              unsigned instances);
 
-/* Whether the policy enforces, only watches, or is off; the file's top level goes first. */
-enum weir_mode weir_limiter_mode(const struct weir_limiter *limiter,
-                                 const struct weir_ruleset *ruleset);
-
 /* What a policy says of such a failure of the store. */
 enum weir_failure_action weir_limiter_failure_rule(const struct weir_ruleset *ruleset,
                                                    enum weir_store_result result);
 
+/* limiter_edition.c */
+
+void weir_limiter_init_editions(struct weir_limiter *limiter);
+void weir_limiter_finish_editions(struct weir_limiter *limiter);
+
+/* Makes `policy` the one in force, which the caller keeps, and frees what it replaces, once nobody has
+ * it any more. `owned` is the same, for the limiter to free in the end, or NULL. One at a time. */
+enum weir_code weir_limiter_adopt(struct weir_limiter *limiter, const struct weir_policy *policy,
+                                  struct weir_policy *owned, struct weir_error *error);
+
+/* The edition by which all of a request is decided: the one that the limiter has for it already, or
+ * the current one, which `hold`, in the request's memory, then keeps for as long as the request lasts. */
+const struct weir_edition *weir_limiter_edition_for(struct weir_limiter *limiter,
+                                                    struct weir_request *request,
+                                                    struct weir_edition_hold *hold);
+
+/* limiter_mode.c */
+
+/* Whether the policy enforces, only watches, or is off; the file's top level goes first. Of a policy
+ * that enforces for some clients: that it does. */
+enum weir_mode weir_limiter_mode(const struct weir_edition *edition,
+                                 const struct weir_ruleset *ruleset);
+
+/* The same for this client. Pure. */
+enum weir_mode weir_limiter_mode_for(const struct weir_edition *edition,
+                                     const struct weir_ruleset *ruleset,
+                                     const struct weir_identity *identity);
+
+/* Finds out, once for all that is decided about it, whether the route's policy enforces for who asks. */
+void weir_limiter_find_mode(struct weir_limit_state *state, const struct weir_request *request);
+
+/* Reports what would have become of a request if its policy did not only watch; `verdict` may be NULL. */
+void weir_limiter_watch(struct weir_limiter *limiter, struct weir_limit_state *state,
+                        struct weir_request *request, enum weir_outcome would,
+                        const struct weir_combined *verdict);
+
+/* Whether the policy enforces, only watches, or is off for this request. */
+enum weir_mode weir_limiter_mode_here(const struct weir_limit_state *state,
+                                      const struct weir_ruleset *ruleset);
+
+/* limiter_reload.c */
+
+/* With the first policy; false: memory ran out. */
+bool weir_limiter_init_reload(struct weir_limiter *limiter,
+                              const struct weir_limiter_options *options);
+void weir_limiter_finish_reload(struct weir_limiter *limiter);
+
+/* Calls `on_policy` with the policy that is in force, and with each that takes its place, while no other
+ * can; NULL: with none from now on. */
+void weir_limiter_tell_policy(struct weir_limiter *limiter,
+                              void (*on_policy)(void *self, const struct weir_policy *policy),
+                              void *self);
+
+/* The name of the file that the next reload reads, for free(), and, unless `stamp` is NULL, how it was when
+ * the policy in force was read. Errors: WEIR_E_ARGUMENT: none is known; WEIR_E_MEMORY. */
+enum weir_code weir_limiter_file(struct weir_limiter *limiter, char **file,
+                                 struct weir_file_stamp *stamp, struct weir_error *error);
+
 /* limiter_subject.c */
 
 struct weir_subject_plan {
-    bool looks;    /* to spend nothing                                                     */
-    bool only_own; /* leave limits out that the subject shares with those it does not name */
+    bool looks;     /* to spend nothing                                                     */
+    bool only_own;  /* leave limits out that the subject shares with those it does not name */
+    bool is_spared; /* a policy that enforces for some clients does not for one of the subjects */
     const struct weir_ruleset *denied; /* that keeps one of the subjects out; NULL: none does */
+    const struct weir_ruleset *first;  /* whose limits the first subject asks for             */
+    struct weir_client client;         /* that it is                                          */
     struct weir_plan_of_checks plan;
     uint64_t costs[WEIR_CHECK_LIMITS]; /* that the subjects name, beside the plan's spends */
 };
 
 /* Adds the limits that apply to a subject. */
-enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
+enum weir_code weir_limiter_add_subject(const struct weir_edition *edition,
                                         const struct weir_subject *theirs,
                                         struct weir_subject_plan *planned,
                                         struct weir_error *error);
+
+/* limiter_call.c: for what is mounted for operators; both wait for the store */
+
+/* As weir_limiter_reset() or weir_limiter_block(), for keys that somebody else has worked out. */
+enum weir_code weir_limiter_change_keys(struct weir_limiter *limiter, enum weir_operation operation,
+                                        const struct weir_spend *spends, size_t count,
+                                        uint64_t block_us, struct weir_error *error);
+
+/* Exchanges the text that all processes with this store and prefix keep under `name`. Errors:
+ * WEIR_E_NOT_YET: the store keeps no texts; those of a store. */
+enum weir_code weir_limiter_exchange(struct weir_limiter *limiter, const char *name,
+                                     struct weir_exchange *exchange, uint64_t *now_us,
+                                     struct weir_error *error);
 
 /* limiter_settle.c */
 
@@ -150,25 +279,32 @@ bool weir_limiter_settle_outcome(struct weir_limiter *limiter, struct weir_limit
                                  const struct weir_request *request, unsigned status);
 
 /* Hands `count` spends to the store that has decided, which copies are made of; nobody waits for the
- * answer, and one that is lost leaves everything as it was. `block_us` is for WEIR_BLOCK. */
+ * answer, and one that is lost leaves everything as it was. What a settlement comes to is counted for
+ * the limits in `planned`, beside the spends, and NULL for others. `block_us` is for WEIR_BLOCK. */
 void weir_limiter_submit(struct weir_limiter *limiter, const struct weir_limit_state *state,
                          enum weir_operation operation, const struct weir_spend *spends,
-                         size_t count, uint64_t block_us);
+                         const struct weir_planned *planned, size_t count, uint64_t block_us);
 
 /* Gives back all that was spent and is not settled. */
 void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state);
 
 /* limiter_concurrency.c */
 
-/* Makes the slots and counts that the policy asks for; false: memory ran out. */
-bool weir_limiter_open_concurrency(struct weir_limiter *limiter);
-void weir_limiter_close_concurrency(struct weir_limiter *limiter);
+/* Finds or makes the slots and counts that the edition's policy asks for; false: memory ran out. */
+bool weir_limiter_open_concurrency(struct weir_limiter *limiter, struct weir_edition *edition);
 
-/* The slots of a group; NULL: there is no such group. */
-struct weir_slots *weir_limiter_slots(const struct weir_limiter *limiter, const char *group);
+/* The edition is in use: its bounds hold from now on. */
+void weir_limiter_adopt_concurrency(const struct weir_edition *edition);
+
+/* Gives up what an edition refers to, whole or half made. */
+void weir_limiter_close_concurrency(struct weir_limiter *limiter, struct weir_edition *edition);
+
+/* The slots of a group of the current policy, for as long as it has them; NULL: there is no such
+ * group. */
+struct weir_slots *weir_limiter_slots(struct weir_limiter *limiter, const char *group);
 
 /* NULL: no policy counts by key. */
-struct weir_key_counts *weir_limiter_key_counts(const struct weir_limiter *limiter);
+struct weir_key_counts *weir_limiter_key_counts(struct weir_limiter *limiter);
 
 /* A look before anything is asked: true where a request of the state's policy would find no slot, and
  * is turned away by `step`. */
@@ -185,18 +321,46 @@ void weir_limiter_leave_back_end(struct weir_limit_state *state, const struct we
                                  unsigned status);
 
 /* The request is over, whatever has become of it. */
-void weir_limiter_leave(struct weir_limiter *limiter, struct weir_limit_state *state);
+void weir_limiter_leave(struct weir_limit_state *state);
 
 /* limiter_lease.c */
 
-/* Opens leases where the policy asks for some, and logs how much they may leave unused; false: memory
- * or threads ran out. */
-bool weir_limiter_open_leases(struct weir_limiter *limiter);
+/* Whether a limit of the edition's policy is leased. */
+bool weir_limiter_wants_leases(const struct weir_edition *edition);
 
-/* Settles what leases can take back, and moves what the store has to be told to the front. Returns how
- * many that are. */
-size_t weir_limiter_settle_leases(struct weir_limiter *limiter, struct weir_spend *spends,
-                                  size_t count);
+/* Opens leases where the edition's policy asks for some; false: memory or threads ran out. */
+bool weir_limiter_open_leases(struct weir_limiter *limiter, struct weir_edition *edition);
+
+/* The edition is in use: logs how much its leases may leave unused. */
+void weir_limiter_adopt_leases(const struct weir_limiter *limiter,
+                               const struct weir_edition *edition);
+
+/* Settles and counts what leases can take back, and moves what the store has to be told to the front,
+ * with what stands beside it in `planned`. Returns how many that are. */
+size_t weir_limiter_settle_leases(const struct weir_edition *edition, struct weir_spend *spends,
+                                  struct weir_planned *planned, size_t count);
+
+/* limiter_count.c */
+
+/* All limits of a check have met this fate, at what it costs. `planned` stands beside its spends. */
+void weir_limiter_count_plan(const struct weir_edition *edition, const struct weir_check *check,
+                             const struct weir_planned *planned, enum weir_units_fate fate,
+                             bool by_memory);
+
+/* A correction was carried out, or nobody knows whether (not `is_sure`). */
+void weir_limiter_count_settled(const struct weir_edition *edition,
+                                const struct weir_planned *planned,
+                                const struct weir_spend *settled, bool is_sure, bool by_memory);
+
+/* The store is about to be asked. */
+void weir_limiter_note_asking(const struct weir_limiter *limiter, struct weir_limit_state *state);
+
+/* A check of the state's has ended: how long the store took, whether it failed, and what may have been
+ * spent all the same. */
+void weir_limiter_count_answer(struct weir_limiter *limiter, struct weir_limit_state *state);
+
+/* The same for one that was taken back, or that ended when its request did: the store has not failed. */
+void weir_limiter_count_taken_back(struct weir_limit_state *state);
 
 /* limiter_known.c */
 
@@ -218,7 +382,7 @@ void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state
 /* limiter_reply.c */
 
 /* Works out what is the same for every request; false: memory ran out. */
-bool weir_limiter_prepare(struct weir_limiter *limiter);
+bool weir_limiter_prepare(struct weir_limiter *limiter, struct weir_edition *edition);
 
 /* Whether this request may see quota fields: the route asks for identity, and there is more than
  * an address. */
@@ -243,7 +407,8 @@ enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
 enum weir_step weir_limiter_unauthorized(struct weir_limiter *limiter,
                                          struct weir_limit_state *state,
                                          struct weir_request *request);
-enum weir_step weir_limiter_bad_path(struct weir_request *request);
+enum weir_step weir_limiter_bad_path(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                     struct weir_request *request);
 
 /* The same for a client that a list keeps out by its address, key, tenant or user: `what`. The policy
  * is the ruleset of the state; NULL: the list is the file's. */
@@ -259,17 +424,22 @@ enum weir_step weir_limiter_busy(struct weir_limiter *limiter, struct weir_limit
 enum weir_step weir_limiter_unreadable(struct weir_limiter *limiter, struct weir_limit_state *state,
                                        struct weir_request *request);
 
+/* The status of that reply, and of the one to a path that cannot be normalised. */
+unsigned weir_limiter_unreadable_status(const struct weir_limit_state *state);
+
+/* What WWW-Authenticate says (RFC 6750, section 3: the error only where a credential was sent). */
+const char *weir_limiter_challenge(const struct weir_request *request);
+
+/* What a client is told to wait that would be let through after `retry_s`; 0: nothing. */
+uint64_t weir_limiter_told_wait_s(const struct weir_limit_state *state, uint64_t retry_s);
+
 /* How long a client waits that was kept out because the store failed: what the store says, and a
  * second at least. */
 uint64_t weir_limiter_closed_retry_us(const struct weir_limiter *limiter);
 
-/* Reports a decision that lets the request through; `verdict` may be NULL. */
-void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
-                         const struct weir_request *request, enum weir_outcome outcome,
-                         const struct weir_combined *verdict);
-
-/* What is left of one limit. */
+/* What is left of one limit; its texts live as long as the limiter. */
 struct weir_quota weir_limiter_quota(const struct weir_limiter *limiter,
+                                     const struct weir_edition *edition,
                                      const struct weir_planned *planned,
                                      const struct weir_spend *spend,
                                      const struct weir_answer *answer);

@@ -11,11 +11,10 @@ static uint64_t now_s(const struct weir_limiter *limiter)
     return weir_clock_now_us(&limiter->clock) / 1000000;
 }
 
-static struct weir_account account_of(const struct weir_limiter *limiter,
-                                      const struct weir_limit_state *state)
+static struct weir_account account_of(const struct weir_limit_state *state)
 {
     const struct weir_limit_known *known = state->known;
-    return (struct weir_account){ .policy = limiter->policy,
+    return (struct weir_account){ .policy = state->edition->policy,
                                   .ruleset = known->ruleset,
                                   .subject = { known->account, known->account_length } };
 }
@@ -60,7 +59,7 @@ bool weir_limiter_recognise(struct weir_limiter *limiter, struct weir_limit_stat
             return false;
     }
     state->known = known;
-    const struct weir_account whose = account_of(limiter, state);
+    const struct weir_account whose = account_of(state);
     known->has_cookie = weir_device_find(&whose, &request->facts, now_s(limiter), &known->device);
     return true;
 }
@@ -87,7 +86,7 @@ static void send_cookie(struct weir_limiter *limiter, struct weir_limit_state *s
 {
     char memory[WEIR_COOKIE_BYTES];
     struct weir_buffer cookie = weir_buffer_init(memory, sizeof memory);
-    const struct weir_account account = account_of(limiter, state);
+    const struct weir_account account = account_of(state);
     struct weir_device *device = &state->known->device;
     uint64_t time_s = now_s(limiter);
     if (!state->known->has_cookie)
@@ -105,11 +104,11 @@ static void send_cookie(struct weir_limiter *limiter, struct weir_limit_state *s
 #define EXPIRED_AT_ONCE 8
 
 /* The browser of many accounts forgets the oldest. */
-static void expire_surplus(struct weir_limiter *limiter, const struct weir_limit_state *state,
-                           const struct weir_request *request, struct weir_reply *reply)
+static void expire_surplus(const struct weir_limit_state *state, const struct weir_request *request,
+                           struct weir_reply *reply)
 {
     struct weir_text names[EXPIRED_AT_ONCE];
-    const struct weir_account account = account_of(limiter, state);
+    const struct weir_account account = account_of(state);
     size_t count = weir_device_surplus(&account, &request->facts, names, EXPIRED_AT_ONCE);
     for (size_t i = 0; i < count; i++) {
         char memory[WEIR_COOKIE_BYTES];
@@ -127,8 +126,8 @@ void weir_limiter_remember(struct weir_limiter *limiter, struct weir_limit_state
     if (known == NULL)
         return;
     send_cookie(limiter, state, reply);
-    expire_surplus(limiter, state, request, reply);
+    expire_surplus(state, request, reply);
     if (known->memory.key != NULL && !state->by_memory)
-        weir_limiter_submit(limiter, state, WEIR_BLOCK, &known->memory, 1,
+        weir_limiter_submit(limiter, state, WEIR_BLOCK, &known->memory, NULL, 1,
                             known->ruleset->known->address_us);
 }

@@ -27,12 +27,12 @@ static bool find_capacity(const struct weir_policy *policy, const struct weir_li
 }
 
 /* What operators are told of a limit, since they cannot see it in any decision. */
-static void announce(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
-                     const struct weir_limit_rule *limit)
+static void announce(const struct weir_limiter *limiter, const struct weir_policy *policy,
+                     const struct weir_ruleset *ruleset, const struct weir_limit_rule *limit)
 {
     uint64_t capacity = 0;
-    unsigned instances = limiter->policy->instances;
-    if (!find_capacity(limiter->policy, limit, &capacity))
+    unsigned instances = policy->instances;
+    if (!find_capacity(policy, limit, &capacity))
         return;
     uint64_t units = weir_lease_most_units(limit->lease, capacity, instances);
     uint64_t bound = weir_lease_bound(limit->lease, capacity, instances);
@@ -45,30 +45,41 @@ static void announce(const struct weir_limiter *limiter, const struct weir_rules
                   bound, capacity);
 }
 
-/* Returns how many of a ruleset's limits are leased, and says so. */
-static size_t announce_all(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset)
+void weir_limiter_adopt_leases(const struct weir_limiter *limiter,
+                               const struct weir_edition *edition)
 {
-    size_t leased = 0;
-    for (size_t i = 0; i < ruleset->limit_count; i++) {
-        if (ruleset->limits[i].lease == NULL)
-            continue;
-        leased++;
-        announce(limiter, ruleset, &ruleset->limits[i]);
+    const struct weir_policy *policy = edition->policy;
+    if (edition->leases == NULL)
+        return;
+    weir_leases_set_instances(edition->leases, policy->instances);
+    for (size_t i = 0; i < policy->ruleset_count; i++) {
+        const struct weir_ruleset *ruleset = &policy->rulesets[i];
+        bool is_on = weir_limiter_mode(edition, ruleset) != WEIR_OFF;
+        for (size_t n = 0; is_on && n < ruleset->limit_count; n++)
+            if (ruleset->limits[n].lease != NULL)
+                announce(limiter, policy, ruleset, &ruleset->limits[n]);
     }
-    return leased;
 }
 
-bool weir_limiter_open_leases(struct weir_limiter *limiter)
+bool weir_limiter_wants_leases(const struct weir_edition *edition)
 {
-    const struct weir_policy *policy = limiter->policy;
+    const struct weir_policy *policy = edition->policy;
+    for (size_t i = 0; i < policy->ruleset_count; i++) {
+        const struct weir_ruleset *ruleset = &policy->rulesets[i];
+        bool is_on = weir_limiter_mode(edition, ruleset) != WEIR_OFF;
+        for (size_t n = 0; is_on && n < ruleset->limit_count; n++)
+            if (ruleset->limits[n].lease != NULL)
+                return true;
+    }
+    return false;
+}
+
+bool weir_limiter_open_leases(struct weir_limiter *limiter, struct weir_edition *edition)
+{
+    const struct weir_policy *policy = edition->policy;
     const struct weir_store *store = limiter->store;
-    size_t leased = 0;
-    if (store->type->answers_inline)
-        return true; /* nothing is saved by asking it less often */
-    for (size_t i = 0; i < policy->ruleset_count; i++)
-        if (weir_limiter_mode(limiter, &policy->rulesets[i]) != WEIR_OFF)
-            leased += announce_all(limiter, &policy->rulesets[i]);
-    if (leased == 0)
+    /* Of a store that answers at once nothing is saved by asking it less often. */
+    if (store->type->answers_inline || !weir_limiter_wants_leases(edition))
         return true;
     const struct weir_leases_options options = { .type = store->type,
                                                  .store = store->self,
@@ -76,22 +87,38 @@ bool weir_limiter_open_leases(struct weir_limiter *limiter)
                                                  .instances = policy->instances,
                                                  .timeout_us =
                                                      policy->store_timeout_ms * UINT64_C(1000) };
-    limiter->leases = weir_leases_new(&options);
-    return limiter->leases != NULL;
+    if (limiter->leases == NULL)
+        limiter->leases = weir_leases_new(&options);
+    edition->leases = limiter->leases;
+    return edition->leases != NULL;
 }
 
 /* settling */
 
-size_t weir_limiter_settle_leases(struct weir_limiter *limiter, struct weir_spend *spends,
-                                  size_t count)
+/* `left` of `all` are still to be settled, in their order; their keys tell which. */
+static void part(const struct weir_edition *edition, const struct weir_spend *all, size_t count,
+                 const struct weir_spend *left, size_t left_count, struct weir_planned *planned)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (at < left_count && left[at].key == all[i].key)
+            planned[at++] = planned[i];
+        else
+            weir_limiter_count_settled(edition, &planned[i], &all[i], true, false);
+    }
+}
+
+size_t weir_limiter_settle_leases(const struct weir_edition *edition, struct weir_spend *spends,
+                                  struct weir_planned *planned, size_t count)
 {
     struct weir_spend all[WEIR_CHECK_LIMITS];
-    if (limiter->leases == NULL || count == 0)
+    if (edition->leases == NULL || count == 0)
         return count;
     memcpy(all, spends, count * sizeof all[0]);
-    size_t left = weir_leases_settle(limiter->leases, spends, count);
+    size_t left = weir_leases_settle(edition->leases, spends, count);
     const struct weir_check settled = { .operation = WEIR_SETTLE, .spends = all, .count = count };
     if (left < count)
-        weir_denials_forget(limiter->denials, &settled);
+        weir_denials_forget(edition->denials, &settled);
+    part(edition, all, count, spends, left, planned);
     return left;
 }

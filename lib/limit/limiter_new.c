@@ -10,24 +10,9 @@
 #define LIMITER_OPTIONS_FIRST                                                                      \
     (offsetof(struct weir_limiter_options, decision_self) + sizeof(void *))
 
-static bool falls_back(const struct weir_ruleset *ruleset)
-{
-    return ruleset->on_store_failure.timeout == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.unavailable == WEIR_FAIL_MEMORY
-           || ruleset->on_store_failure.error == WEIR_FAIL_MEMORY;
-}
-
-static bool wants_fallback(const struct weir_policy *policy)
-{
-    bool wants = falls_back(&policy->guesses);
-    for (size_t i = 0; i < policy->ruleset_count; i++)
-        wants = wants || falls_back(&policy->rulesets[i]);
-    return wants;
-}
-
-static enum weir_code open_stores(struct weir_limiter *limiter,
-                                  const struct weir_limiter_options *options,
-                                  struct weir_error *error)
+static enum weir_code open_store(struct weir_limiter *limiter,
+                                 const struct weir_limiter_options *options,
+                                 struct weir_error *error)
 {
     const struct weir_policy *policy = options->policy;
     const struct weir_store_options *settings =
@@ -40,24 +25,15 @@ static enum weir_code open_stores(struct weir_limiter *limiter,
                            .tls_server_name = policy->store_tls.server_name);
     limiter->store = options->store;
     limiter->owns_store = options->store == NULL;
-    if (limiter->owns_store) {
-        enum weir_code code = weir_store_open(policy->store_url, settings, &limiter->store, error);
-        if (code != WEIR_OK)
-            return code;
-    }
-    if (!limiter->store->type->answers_inline && policy->denial_cache_us > 0) {
-        limiter->denials = weir_denials_new(policy->denial_cache_us, options->clock);
-        if (limiter->denials == NULL)
-            return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    }
-    if (!wants_fallback(policy))
-        return WEIR_OK;
-    return weir_store_new_memory(settings, &limiter->fallback, error);
+    return limiter->owns_store
+               ? weir_store_open(policy->store_url, settings, &limiter->store, error)
+               : WEIR_OK;
 }
 
 static void take(struct weir_limiter *limiter, const struct weir_limiter_options *options)
 {
-    limiter->policy = options->policy;
+    weir_limiter_init_editions(limiter);
+    limiter->has_own_clock = options->clock != NULL;
     limiter->clock = weir_clock_or_system(options->clock);
     limiter->log = options->log;
     limiter->on_decision = options->on_decision;
@@ -86,13 +62,14 @@ enum weir_code weir_limiter_new(const struct weir_limiter_options *options,
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
     take(made, &ours);
     weir_limiter_make_middleware(made);
-    code = open_stores(made, &ours, error);
-    if (code == WEIR_OK && !weir_limiter_prepare(made))
+    made->counts = weir_counts_new();
+    if (!weir_limiter_init_reload(made, &ours) || made->counts == NULL
+        || !weir_limiter_open_observing(made, ours.instance))
         code = weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    if (code == WEIR_OK && !weir_limiter_open_concurrency(made))
-        code = weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    if (code == WEIR_OK && !weir_limiter_open_leases(made))
-        code = weir_error_set(error, WEIR_E_SYSTEM, NULL, "The leases lack memory or a thread.");
+    if (code == WEIR_OK)
+        code = open_store(made, &ours, error);
+    if (code == WEIR_OK)
+        code = weir_limiter_adopt(made, ours.policy, NULL, error);
     if (code != WEIR_OK) {
         weir_limiter_free(made);
         return code;
@@ -115,13 +92,16 @@ struct weir_limiter *weir_limiter_free(struct weir_limiter *limiter)
     if (limiter == NULL)
         return NULL;
     wait_for_settlements(limiter);
-    weir_leases_free(limiter->leases);
+    limiter->leases = weir_leases_free(limiter->leases);
     if (limiter->owns_store)
         weir_store_free(limiter->store);
     weir_store_free(limiter->fallback);
     weir_denials_free(limiter->denials);
-    weir_limiter_close_concurrency(limiter);
-    weir_prepared_free(limiter->prepared);
+    weir_limiter_finish_editions(limiter);
+    weir_limiter_close_observing(limiter);
+    weir_limiter_finish_reload(limiter);
+    weir_key_counts_free(limiter->key_counts);
+    weir_counts_free(limiter->counts);
     pthread_cond_destroy(&limiter->settled);
     pthread_mutex_destroy(&limiter->settling_mutex);
     free(limiter);

@@ -19,77 +19,6 @@ bool weir_limiter_may_show(const struct weir_limit_state *state, const struct we
     return state->match.route->auth != WEIR_AUTH_NONE && weir_identity_is_known(&request->identity);
 }
 
-/* decisions */
-
-static uint64_t retry_s_of(const struct weir_combined *verdict)
-{
-    if (verdict == NULL || verdict->allowed || verdict->impossible)
-        return 0;
-    uint64_t retry_s = weir_seconds_up(verdict->retry_us);
-    return retry_s == 0 ? 1 : retry_s;
-}
-
-static const char *failure_name(enum weir_store_result result)
-{
-    switch (result) {
-    case WEIR_STORE_ANSWERED:
-        return NULL;
-    case WEIR_STORE_TIMEOUT:
-        return "timeout";
-    case WEIR_STORE_ERROR:
-        return "error";
-    case WEIR_STORE_UNAVAILABLE:
-    case WEIR_STORE_CANCELLED:
-        break;
-    }
-    return "unavailable";
-}
-
-/* The public name of a client; `network` is memory for it. */
-static const char *client_of(const struct weir_request *request, char network[WEIR_NETWORK_CHARS])
-{
-    const struct weir_identity *who = &request->identity;
-    if (who->api_key != NULL)
-        return who->api_key->id;
-    if (who->client.family == WEIR_NO_ADDRESS)
-        return NULL;
-    weir_network_print(&who->network, network);
-    return network;
-}
-
-static void report(struct weir_limiter *limiter, const struct weir_limit_state *state,
-                   const struct weir_request *request, enum weir_outcome outcome,
-                   const struct weir_combined *verdict, uint64_t retry_s)
-{
-    if (limiter->on_decision == NULL)
-        return;
-    bool refused = verdict != NULL && !verdict->allowed;
-    bool failed = outcome == WEIR_FAILED_OPEN || outcome == WEIR_FAILED_CLOSED;
-    const char *other = state->hold.is_over ? WEIR_CONCURRENCY : NULL;
-    char network[WEIR_NETWORK_CHARS];
-    const struct weir_decision decision = {
-        .outcome = outcome,
-        .by_memory = state->by_memory,
-        .method = request->method,
-        .path = request->facts.path.at == NULL ? request->facts.target.at : request->facts.path.at,
-        .policy = state->ruleset == NULL ? NULL : state->ruleset->name,
-        .limit = refused ? state->planned[verdict->worst].limit->name : other,
-        .client = client_of(request, network),
-        .failure = failed ? failure_name(state->check.result) : NULL,
-        .why = failed && state->check.why[0] != '\0' ? state->check.why : NULL,
-        .cost = state->check.count > 0 ? state->check.spends[0].cost : 0,
-        .retry_s = retry_s,
-    };
-    limiter->on_decision(limiter->decision_self, &decision);
-}
-
-void weir_limiter_report(struct weir_limiter *limiter, const struct weir_limit_state *state,
-                         const struct weir_request *request, enum weir_outcome outcome,
-                         const struct weir_combined *verdict)
-{
-    report(limiter, state, request, outcome, verdict, retry_s_of(verdict));
-}
-
 /* refusals */
 
 /* The time in which a limit fills, from empty. */
@@ -135,8 +64,7 @@ static void put_window(struct weir_buffer *text, uint64_t window_us)
         put_plural(text, window_us / 1000, "millisecond");
 }
 
-/* What a client is told to wait that would be let through after `retry_s`; 0: nothing. */
-static uint64_t told_wait_s(const struct weir_limit_state *state, uint64_t retry_s)
+uint64_t weir_limiter_told_wait_s(const struct weir_limit_state *state, uint64_t retry_s)
 {
     const struct weir_retry_rule *rule = &state->ruleset->retry_after;
     switch (rule->kind) {
@@ -173,7 +101,7 @@ static const char *describe(const struct weir_limiter *limiter,
     weir_buffer_put_string(&text, " per ");
     put_window(&text, spend->calendar == NULL ? spend->rate.window_us : filling_us(limiter, spend));
     weir_buffer_put_string(&text, " reached");
-    uint64_t wait_s = told_wait_s(state, retry_s_of(verdict));
+    uint64_t wait_s = weir_limiter_told_wait_s(state, weir_limiter_retry_s(verdict));
     if (wait_s > 0) {
         weir_buffer_put_string(&text, "; retry in ");
         put_plural(&text, wait_s, "second");
@@ -213,6 +141,8 @@ static enum weir_step reply_problem(struct weir_request *request,
                                   json.length))
         return WEIR_FAIL;
     weir_reply_line_made(request, "Cache-Control", "no-store");
+    if (request->id != NULL)
+        weir_reply_line_made(request, "X-Request-Id", request->id);
     request->is_refused = true;
     return WEIR_DONE;
 }
@@ -264,10 +194,12 @@ enum weir_step weir_limiter_refuse(struct weir_limiter *limiter, struct weir_lim
         problem.violated_count = list_violated(state, violated);
     }
     state->phase = WEIR_LIMIT_DONE;
-    weir_limiter_report(limiter, state, request,
-                        verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict);
+    weir_limiter_conclude(limiter, state, request,
+                          verdict->impossible ? WEIR_IMPOSSIBLE : WEIR_LIMITED, verdict,
+                          weir_limiter_retry_s(verdict));
     enum weir_step step = reply_problem(request, &problem);
-    uint64_t wait_s = verdict->impossible ? 0 : told_wait_s(state, retry_s_of(verdict));
+    uint64_t wait_s =
+        verdict->impossible ? 0 : weir_limiter_told_wait_s(state, weir_limiter_retry_s(verdict));
     if (step == WEIR_DONE && wait_s > 0)
         add_retry_after(request, wait_s);
     return step;
@@ -288,15 +220,14 @@ enum weir_step weir_limiter_fail_closed(struct weir_limiter *limiter,
                                                  .status = 503 };
     uint64_t retry_s = weir_seconds_up(weir_limiter_closed_retry_us(limiter));
     state->phase = WEIR_LIMIT_DONE;
-    report(limiter, state, request, WEIR_FAILED_CLOSED, NULL, retry_s);
+    weir_limiter_conclude(limiter, state, request, WEIR_FAILED_CLOSED, NULL, retry_s);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE)
         add_retry_after(request, retry_s);
     return step;
 }
 
-/* RFC 6750, section 3: the error only where a credential was sent. */
-static const char *challenge_for(const struct weir_request *request)
+const char *weir_limiter_challenge(const struct weir_request *request)
 {
     return request->identity.api_key_unknown ? "Bearer realm=\"api\", error=\"invalid_token\""
                                              : "Bearer realm=\"api\"";
@@ -308,18 +239,20 @@ enum weir_step weir_limiter_unauthorized(struct weir_limiter *limiter,
 {
     static const struct weir_problem problem = { .type = WEIR_PROBLEM_BLANK, .status = 401 };
     state->phase = WEIR_LIMIT_DONE;
-    weir_limiter_report(limiter, state, request, WEIR_UNAUTHENTICATED, NULL);
+    weir_limiter_conclude(limiter, state, request, WEIR_UNAUTHENTICATED, NULL, 0);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE)
-        weir_reply_line(request, "WWW-Authenticate", challenge_for(request));
+        weir_reply_line(request, "WWW-Authenticate", weir_limiter_challenge(request));
     return step;
 }
 
-enum weir_step weir_limiter_bad_path(struct weir_request *request)
+enum weir_step weir_limiter_bad_path(struct weir_limiter *limiter, struct weir_limit_state *state,
+                                     struct weir_request *request)
 {
     static const struct weir_problem problem = { .type = WEIR_PROBLEM_BLANK,
                                                  .status = 400,
                                                  .detail = "The path cannot be normalised." };
+    weir_limiter_conclude(limiter, state, request, WEIR_UNREADABLE, NULL, 0);
     return reply_problem(request, &problem);
 }
 
@@ -337,7 +270,7 @@ enum weir_step weir_limiter_deny(struct weir_limiter *limiter, struct weir_limit
         problem.detail = weir_buffer_string(&text);
     }
     state->phase = WEIR_LIMIT_DONE;
-    weir_limiter_report(limiter, state, request, WEIR_DENIED, NULL);
+    weir_limiter_conclude(limiter, state, request, WEIR_DENIED, NULL, 0);
     return reply_problem(request, &problem);
 }
 
@@ -356,9 +289,9 @@ static enum weir_step refuse_own(struct weir_limiter *limiter, struct weir_limit
     }
     problem->type = WEIR_PROBLEM_QUOTA_EXCEEDED;
     problem->status = 429;
-    report(limiter, state, request, WEIR_BUSY, NULL, 1);
+    weir_limiter_conclude(limiter, state, request, WEIR_BUSY, NULL, 1);
     enum weir_step step = reply_problem(request, problem);
-    uint64_t wait_s = told_wait_s(state, 1);
+    uint64_t wait_s = weir_limiter_told_wait_s(state, 1);
     if (step == WEIR_DONE && wait_s > 0)
         add_retry_after(request, wait_s);
     return step;
@@ -376,11 +309,14 @@ enum weir_step weir_limiter_busy(struct weir_limiter *limiter, struct weir_limit
     }
     state->phase = WEIR_LIMIT_DONE;
     state->hold.is_over = true;
+    state->hold.is_own = full == NULL;
+    state->hold.most =
+        full == NULL ? state->ruleset->concurrency->fixed : weir_slots_numbers(full).limit;
     if (full == NULL)
         return refuse_own(limiter, state, request, &problem);
     uint64_t retry_s = weir_slots_refused(full);
     state->hold.shown_most = shows ? weir_slots_numbers(full).limit : 0;
-    report(limiter, state, request, WEIR_BUSY, NULL, retry_s);
+    weir_limiter_conclude(limiter, state, request, WEIR_BUSY, NULL, retry_s);
     enum weir_step step = reply_problem(request, &problem);
     if (step == WEIR_DONE)
         add_retry_after(request, retry_s);
@@ -400,18 +336,23 @@ static const char *describe_body(const struct weir_limit_state *state, char *mem
     return weir_buffer_string(&text);
 }
 
+unsigned weir_limiter_unreadable_status(const struct weir_limit_state *state)
+{
+    if (state->reading == WEIR_BODY_FOREIGN)
+        return 415;
+    return state->reading == WEIR_BODY_TOO_LONG ? 413 : 400;
+}
+
 enum weir_step weir_limiter_unreadable(struct weir_limiter *limiter, struct weir_limit_state *state,
                                        struct weir_request *request)
 {
     char memory[80];
     const struct weir_problem problem = {
         .type = WEIR_PROBLEM_BLANK,
-        .status = state->reading == WEIR_BODY_BROKEN    ? 400
-                  : state->reading == WEIR_BODY_FOREIGN ? 415
-                                                        : 413,
+        .status = weir_limiter_unreadable_status(state),
         .detail = describe_body(state, memory, sizeof memory),
     };
-    weir_limiter_report(limiter, state, request, WEIR_UNREADABLE, NULL);
+    weir_limiter_conclude(limiter, state, request, WEIR_UNREADABLE, NULL, 0);
     enum weir_step step = reply_problem(request, &problem);
     request->is_refused = false; /* what was tried is a failure, and counts */
     if (step == WEIR_DONE && problem.status == 415)
@@ -464,11 +405,11 @@ static bool prepare_fields(void *self, const struct weir_limit_rule *limit,
     return prepared->policy_item.at != NULL && prepared->item_head.at != NULL;
 }
 
-bool weir_limiter_prepare(struct weir_limiter *limiter)
+bool weir_limiter_prepare(struct weir_limiter *limiter, struct weir_edition *edition)
 {
-    limiter->prepared = weir_prepared_new(limiter->policy);
-    return limiter->prepared != NULL
-           && weir_prepared_each(limiter->prepared, prepare_fields, limiter);
+    edition->prepared = weir_prepared_new(edition->policy);
+    return edition->prepared != NULL
+           && weir_prepared_each(edition->prepared, prepare_fields, limiter);
 }
 
 /* Names of the fields that were added, for scripts in a browser (Fetch, CORS protocol). */
@@ -505,7 +446,7 @@ static size_t gather_fields(const struct weir_limiter *limiter,
 void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *state,
                        struct weir_reply *reply)
 {
-    const struct weir_policy *policy = limiter->policy;
+    const struct weir_policy *policy = state->edition->policy;
     struct weir_quota_field fields[WEIR_FIELDS_SHOWN_MAX];
     size_t shown = policy->headers == 0 ? 0 : gather_fields(limiter, state, fields);
     /* Once, even where the limiter stands twice in the chain. */
@@ -528,13 +469,15 @@ void weir_limiter_show(struct weir_limiter *limiter, struct weir_limit_state *st
 }
 
 struct weir_quota weir_limiter_quota(const struct weir_limiter *limiter,
+                                     const struct weir_edition *edition,
                                      const struct weir_planned *planned,
                                      const struct weir_spend *spend,
                                      const struct weir_answer *answer)
 {
     const struct weir_quota_field field = field_of(limiter, planned, spend, answer);
-    return (struct weir_quota){ .policy = planned->ruleset->name,
-                                .limit = field.name,
+    const struct weir_edition_names *names = weir_edition_names(edition, planned->ruleset);
+    return (struct weir_quota){ .policy = names->policy,
+                                .limit = names->limits[planned->limit - planned->ruleset->limits],
                                 .quota = field.quota,
                                 .remaining = field.remaining,
                                 .window_s = weir_seconds_up(field.window_us),
@@ -548,7 +491,7 @@ size_t weir_request_quotas(struct weir_request *request, struct weir_limiter *li
     if (state == NULL || !state->has_quotas)
         return 0;
     for (size_t i = 0; i < state->check.count && i < size; i++)
-        quotas[i] = weir_limiter_quota(limiter, &state->planned[i], &state->spends[i],
-                                       &state->check.answers[i]);
+        quotas[i] = weir_limiter_quota(limiter, state->edition, &state->planned[i],
+                                       &state->spends[i], &state->check.answers[i]);
     return state->check.count;
 }

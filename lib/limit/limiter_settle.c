@@ -13,9 +13,20 @@
 struct settlement {
     struct weir_check check;
     struct weir_limiter *limiter;
+    const struct weir_edition *edition; /* whose calendars the spends refer to */
     struct weir_spend spends[WEIR_CHECK_LIMITS];
+    struct weir_planned planned[WEIR_CHECK_LIMITS]; /* beside them, to count by; of a settlement */
+    bool by_memory;
     char keys[];
 };
+
+static void count_each(const struct weir_edition *edition, const struct weir_spend *spends,
+                       const struct weir_planned *planned, size_t count, bool is_sure,
+                       bool by_memory)
+{
+    for (size_t i = 0; i < count; i++)
+        weir_limiter_count_settled(edition, &planned[i], &spends[i], is_sure, by_memory);
+}
 
 static void count_settlement(struct weir_limiter *limiter)
 {
@@ -29,6 +40,10 @@ static void on_settled(struct weir_check *check)
     struct settlement *settlement = check->owner;
     struct weir_limiter *limiter = settlement->limiter;
     weir_denials_forget(limiter->denials, check);
+    if (check->operation == WEIR_SETTLE)
+        count_each(settlement->edition, check->spends, settlement->planned, check->count,
+                   check->result == WEIR_STORE_ANSWERED, settlement->by_memory);
+    weir_edition_leave(settlement->edition);
     free(settlement);
     /* The signal is sent under the lock: whoever waits for it frees the limiter. */
     pthread_mutex_lock(&limiter->settling_mutex);
@@ -37,7 +52,8 @@ static void on_settled(struct weir_check *check)
     pthread_mutex_unlock(&limiter->settling_mutex);
 }
 
-static struct settlement *copy(const struct weir_spend *spends, size_t count)
+static struct settlement *copy(const struct weir_spend *spends, const struct weir_planned *planned,
+                               size_t count)
 {
     size_t key_bytes = 0;
     for (size_t i = 0; i < count; i++)
@@ -49,6 +65,8 @@ static struct settlement *copy(const struct weir_spend *spends, size_t count)
     char *key = settlement->keys;
     for (size_t i = 0; i < count; i++) {
         settlement->spends[i] = spends[i];
+        if (planned != NULL)
+            settlement->planned[i] = planned[i];
         settlement->spends[i].key = key;
         memcpy(key, spends[i].key, spends[i].key_length);
         key += spends[i].key_length;
@@ -58,13 +76,18 @@ static struct settlement *copy(const struct weir_spend *spends, size_t count)
 
 void weir_limiter_submit(struct weir_limiter *limiter, const struct weir_limit_state *state,
                          enum weir_operation operation, const struct weir_spend *spends,
-                         size_t count, uint64_t block_us)
+                         const struct weir_planned *planned, size_t count, uint64_t block_us)
 {
-    const struct weir_store *store = state->by_memory ? limiter->fallback : limiter->store;
-    struct settlement *settlement = count == 0 ? NULL : copy(spends, count);
-    if (settlement == NULL)
+    const struct weir_store *store = state->by_memory ? state->edition->fallback : limiter->store;
+    struct settlement *settlement = count == 0 ? NULL : copy(spends, planned, count);
+    if (settlement == NULL) {
+        if (operation == WEIR_SETTLE)
+            count_each(state->edition, spends, planned, count, false, state->by_memory);
         return;
+    }
     settlement->limiter = limiter;
+    settlement->by_memory = state->by_memory;
+    settlement->edition = weir_edition_take_again(state->edition);
     settlement->check = (struct weir_check){ .operation = operation,
                                              .spends = settlement->spends,
                                              .count = count,
@@ -143,13 +166,17 @@ static void settle(struct weir_limiter *limiter, struct weir_limit_state *state,
                    const struct settling *settling)
 {
     struct weir_spend corrected[WEIR_CHECK_LIMITS];
+    struct weir_planned planned[WEIR_CHECK_LIMITS];
     size_t count = 0;
-    for (size_t i = 0; i < state->check.count; i++)
-        if (correct(state, i, settling, &corrected[count]))
-            correct_answer(&corrected[count++], &state->check.answers[i]);
+    for (size_t i = 0; i < state->check.count; i++) {
+        if (!correct(state, i, settling, &corrected[count]))
+            continue;
+        planned[count] = state->planned[i];
+        correct_answer(&corrected[count++], &state->check.answers[i]);
+    }
     if (!state->by_memory)
-        count = weir_limiter_settle_leases(limiter, corrected, count);
-    weir_limiter_submit(limiter, state, WEIR_SETTLE, corrected, count, 0);
+        count = weir_limiter_settle_leases(state->edition, corrected, planned, count);
+    weir_limiter_submit(limiter, state, WEIR_SETTLE, corrected, planned, count, 0);
 }
 
 void weir_limiter_give_back(struct weir_limiter *limiter, struct weir_limit_state *state)
@@ -245,7 +272,7 @@ static void reset(struct weir_limiter *limiter, struct weir_limit_state *state, 
         state->check.answers[i].reset_us = 0;
     }
     state->settled_limits = (uint8_t)(state->settled_limits | which);
-    weir_limiter_submit(limiter, state, WEIR_RESET, spends, count, 0);
+    weir_limiter_submit(limiter, state, WEIR_RESET, spends, NULL, count, 0);
 }
 
 /* Most limits count every request, and have nothing to correct. */

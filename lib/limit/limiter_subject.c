@@ -8,7 +8,7 @@
 
 #define SUBJECT_FIRST (offsetof(struct weir_subject, cost) + sizeof(uint64_t))
 #define VALUES_MAX    16
-#define NAMES_MAX     256 /* policies in a file */
+#define NAMES_MAX     257 /* policies in a file, and that for guesses */
 
 /* what a subject is, as a request would say it */
 
@@ -19,7 +19,7 @@ struct asking {
     struct weir_asker asker;
 };
 
-static enum weir_code read_address(const struct weir_limiter *limiter, const char *text,
+static enum weir_code read_address(const struct weir_policy *policy, const char *text,
                                    struct weir_identity *identity, struct weir_error *error)
 {
     if (text == NULL)
@@ -28,14 +28,14 @@ static enum weir_code read_address(const struct weir_limiter *limiter, const cha
         return weir_error_set(error, WEIR_E_VALUE, NULL,
                               "\"%.60s\" is no address; wanted is one such as \"203.0.113.7\".",
                               text);
-    identity->network = weir_network_of(&identity->client, &limiter->policy->identity.prefixes);
+    identity->network = weir_network_of(&identity->client, &policy->identity.prefixes);
     return WEIR_OK;
 }
 
-static enum weir_code find_key(const struct weir_limiter *limiter, const char *id,
+static enum weir_code find_key(const struct weir_policy *policy, const char *id,
                                struct weir_identity *identity, struct weir_error *error)
 {
-    const struct weir_keyring *keys = limiter->policy->identity.keys;
+    const struct weir_keyring *keys = policy->identity.keys;
     size_t count = id == NULL || keys == NULL ? 0 : weir_keyring_count(keys);
     for (size_t i = 0; i < count && identity->api_key == NULL; i++)
         if (strcmp(weir_keyring_at(keys, i)->id, id) == 0)
@@ -53,13 +53,13 @@ static struct weir_text name_of(const char *own, const char *of_key)
     return name == NULL || name[0] == '\0' ? (struct weir_text){ NULL, 0 } : weir_text_from(name);
 }
 
-static enum weir_code read_identity(const struct weir_limiter *limiter,
+static enum weir_code read_identity(const struct weir_policy *policy,
                                     const struct weir_subject *subject,
                                     struct weir_identity *identity, struct weir_error *error)
 {
-    enum weir_code code = read_address(limiter, subject->ip, identity, error);
+    enum weir_code code = read_address(policy, subject->ip, identity, error);
     if (code == WEIR_OK)
-        code = find_key(limiter, subject->api_key, identity, error);
+        code = find_key(policy, subject->api_key, identity, error);
     if (code != WEIR_OK)
         return code;
     const struct weir_api_key *key = identity->api_key;
@@ -104,13 +104,13 @@ static enum weir_code read_values(const struct weir_subject *subject, struct ask
     return code;
 }
 
-static enum weir_code read_subject(const struct weir_limiter *limiter,
+static enum weir_code read_subject(const struct weir_edition *edition,
                                    const struct weir_subject *subject, struct asking *asking,
                                    struct weir_error *error)
 {
     *asking =
-        (struct asking){ .asker = { .policy = limiter->policy, .prepared = limiter->prepared } };
-    enum weir_code code = read_identity(limiter, subject, &asking->identity, error);
+        (struct asking){ .asker = { .policy = edition->policy, .prepared = edition->prepared } };
+    enum weir_code code = read_identity(edition->policy, subject, &asking->identity, error);
     if (code == WEIR_OK)
         code = read_values(subject, asking, error);
     asking->asker.identity = &asking->identity;
@@ -140,21 +140,29 @@ static enum weir_code refuse_name(struct weir_error *error, const char *what, co
                           meant == NULL ? "" : "\" is close");
 }
 
-static enum weir_code find_ruleset(const struct weir_policy *policy, const char *name,
-                                   const struct weir_ruleset **ruleset, struct weir_error *error)
+static enum weir_code refuse_policy(struct weir_error *error, const struct weir_policy *policy,
+                                    const char *name)
 {
     const char *names[NAMES_MAX];
-    if (name == NULL)
-        return weir_error_set(error, WEIR_E_ARGUMENT, NULL,
-                              "A subject names no policy; set \"policy\".");
-    for (size_t i = 0; i < policy->ruleset_count; i++) {
+    size_t count = policy->ruleset_count;
+    for (size_t i = 0; i < count; i++)
         names[i] = policy->rulesets[i].name;
-        if (strcmp(names[i], name) == 0) {
-            *ruleset = &policy->rulesets[i];
-            return WEIR_OK;
-        }
-    }
-    return refuse_name(error, "policy", name, names, policy->ruleset_count);
+    if (policy->identity.keys != NULL)
+        names[count++] = policy->guesses.name;
+    return refuse_name(error, "policy", name, names, count);
+}
+
+/* NULL: `error` says why. */
+static const struct weir_ruleset *find_ruleset(const struct weir_policy *policy, const char *name,
+                                               enum weir_code *code, struct weir_error *error)
+{
+    const struct weir_ruleset *found = name == NULL ? NULL : weir_policy_ruleset(policy, name);
+    if (found != NULL)
+        return found;
+    *code = name == NULL ? weir_error_set(error, WEIR_E_ARGUMENT, NULL,
+                                          "A subject names no policy; set \"policy\".")
+                         : refuse_policy(error, policy, name);
+    return NULL;
 }
 
 static enum weir_code check_limit(const struct weir_ruleset *ruleset, const char *name,
@@ -230,12 +238,12 @@ static enum weir_code add_limits(struct weir_subject_plan *planned,
 }
 
 /* All or nothing would let a policy that only watches keep the others from counting. */
-static enum weir_code check_modes(const struct weir_limiter *limiter,
+static enum weir_code check_modes(const struct weir_edition *edition,
                                   const struct weir_plan_of_checks *plan, struct weir_error *error)
 {
     for (size_t i = 1; i < plan->count; i++)
-        if (weir_limiter_mode(limiter, plan->planned[i].ruleset)
-            != weir_limiter_mode(limiter, plan->planned[0].ruleset))
+        if (weir_limiter_mode(edition, plan->planned[i].ruleset)
+            != weir_limiter_mode(edition, plan->planned[0].ruleset))
             return weir_error_set(error, WEIR_E_VALUE, NULL,
                                   "The policy \"%s\" enforces and \"%s\" only watches, or the "
                                   "other way round; ask for them in two calls.",
@@ -243,17 +251,22 @@ static enum weir_code check_modes(const struct weir_limiter *limiter,
     return WEIR_OK;
 }
 
+static bool keeps_out(const struct weir_client_list *deny, const struct weir_identity *identity,
+                      enum weir_mode mode)
+{
+    return mode == WEIR_ENFORCE && weir_list_names(deny, identity) != NULL;
+}
+
 /* Whether a list lets the subject through, or keeps it out, whatever its limits say. Who changes sums
  * means those that there are. */
-static bool is_listed(const struct weir_limiter *limiter, const struct weir_ruleset *ruleset,
+static bool is_listed(const struct weir_edition *edition, const struct weir_ruleset *ruleset,
                       const struct weir_identity *identity, struct weir_subject_plan *planned)
 {
-    const struct weir_access *file = &limiter->policy->access, *own = &ruleset->access;
+    const struct weir_access *file = &edition->policy->access, *own = &ruleset->access;
     if (planned->only_own)
         return false;
-    bool is_denied = weir_list_names(file->deny, identity) != NULL
-                     || weir_list_names(own->deny, identity) != NULL;
-    if (is_denied && weir_limiter_mode(limiter, ruleset) == WEIR_ENFORCE) {
+    if (keeps_out(file->deny, identity, edition->policy->mode)
+        || keeps_out(own->deny, identity, weir_limiter_mode_for(edition, ruleset, identity))) {
         planned->denied = ruleset;
         return true;
     }
@@ -261,26 +274,35 @@ static bool is_listed(const struct weir_limiter *limiter, const struct weir_rule
            || weir_list_names(own->allow, identity) != NULL;
 }
 
-enum weir_code weir_limiter_add_subject(const struct weir_limiter *limiter,
+enum weir_code weir_limiter_add_subject(const struct weir_edition *edition,
                                         const struct weir_subject *theirs,
                                         struct weir_subject_plan *planned, struct weir_error *error)
 {
     struct weir_subject subject;
     struct asking asking;
-    const struct weir_ruleset *ruleset = NULL;
     enum weir_code code =
         weir_options_take(&subject, sizeof subject, theirs, SUBJECT_FIRST, "WEIR_SUBJECT", error);
+    if (code != WEIR_OK)
+        return code;
+    const struct weir_ruleset *ruleset =
+        find_ruleset(edition->policy, subject.policy, &code, error);
+    if (ruleset == NULL)
+        return code;
+    code = check_limit(ruleset, subject.limit, error);
     if (code == WEIR_OK)
-        code = find_ruleset(limiter->policy, subject.policy, &ruleset, error);
-    if (code == WEIR_OK)
-        code = check_limit(ruleset, subject.limit, error);
-    if (code == WEIR_OK)
-        code = read_subject(limiter, &subject, &asking, error);
+        code = read_subject(edition, &subject, &asking, error);
+    if (code == WEIR_OK && planned->first == NULL) {
+        planned->first = ruleset;
+        weir_client_of(&asking.identity, edition->policy, &planned->client);
+    }
     if (code == WEIR_OK && planned->only_own)
         name_device(&asking);
-    if (code != WEIR_OK || weir_limiter_mode(limiter, ruleset) == WEIR_OFF
-        || is_listed(limiter, ruleset, &asking.identity, planned))
+    if (code != WEIR_OK || weir_limiter_mode(edition, ruleset) == WEIR_OFF
+        || is_listed(edition, ruleset, &asking.identity, planned))
         return code;
+    if (weir_limiter_mode_for(edition, ruleset, &asking.identity)
+        != weir_limiter_mode(edition, ruleset))
+        planned->is_spared = true;
     code = add_limits(planned, ruleset, &subject, &asking.asker, error);
-    return code == WEIR_OK ? check_modes(limiter, &planned->plan, error) : code;
+    return code == WEIR_OK ? check_modes(edition, &planned->plan, error) : code;
 }

@@ -17,7 +17,7 @@ static bool is_id_char(char c)
            || c == '_' || c == '-';
 }
 
-static bool looks_like_id(struct weir_text text)
+bool weir_is_public_id(struct weir_text text)
 {
     for (size_t i = 0; i < text.length; i++)
         if (!is_id_char(text.at[i]))
@@ -111,10 +111,10 @@ static struct value value_of(const struct weir_dimension *by, const struct weir_
     case WEIR_BY_USER:
         return (struct value){ WEIR_TEXT("user"), none, who->user, false, false };
     case WEIR_BY_TENANT:
-        return (struct value){ WEIR_TEXT("tenant"), none, who->tenant, looks_like_id(who->tenant),
-                               false };
+        return (struct value){ WEIR_TEXT("tenant"), none, who->tenant,
+                               weir_is_public_id(who->tenant), false };
     case WEIR_BY_PLAN:
-        return (struct value){ WEIR_TEXT("plan"), none, who->plan, looks_like_id(who->plan),
+        return (struct value){ WEIR_TEXT("plan"), none, who->plan, weir_is_public_id(who->plan),
                                false };
     case WEIR_BY_ROUTE:
         return (struct value){ WEIR_TEXT("route"), none, route_of(asker),

@@ -45,6 +45,10 @@ struct weir_asker {
 bool weir_subject_write(const struct weir_by *by, const struct weir_asker *asker,
                         struct weir_buffer *subject);
 
+/* Whether a tenant or a plan stands in keys as it is: it looks like the name that somebody gave it, and
+ * not like something that a person typed. Pure. */
+bool weir_is_public_id(struct weir_text text);
+
 /* Whether one of the values that make the subject is of one of these kinds: bits 1 << enum
  * weir_dimension_kind. Pure. */
 bool weir_subject_has(const struct weir_by *by, const struct weir_asker *asker, unsigned kinds);

@@ -70,6 +70,14 @@ void weir_vegas_init(struct weir_vegas *vegas, struct weir_vegas_bounds bounds, 
     plan_probe(vegas, PROBE_ROUNDS);
 }
 
+void weir_vegas_set_bounds(struct weir_vegas *vegas, struct weir_vegas_bounds bounds)
+{
+    vegas->bounds = bounds;
+    vegas->most = smaller(vegas->most, bounds.ceiling);
+    vegas->held = smaller(vegas->held, bounds.ceiling);
+    set_limit(vegas, vegas->limit);
+}
+
 uint32_t weir_vegas_limit(const struct weir_vegas *vegas)
 {
     return (uint32_t)vegas->limit;

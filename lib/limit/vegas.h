@@ -57,6 +57,10 @@ struct weir_vegas {
 /* `seed` spreads the probes of several processes. */
 void weir_vegas_init(struct weir_vegas *vegas, struct weir_vegas_bounds bounds, uint64_t seed);
 
+/* Other bounds hold from now on: what was found out goes on within them. The initial limit is for those
+ * who know nothing yet, and means nothing here. */
+void weir_vegas_set_bounds(struct weir_vegas *vegas, struct weir_vegas_bounds bounds);
+
 /* Takes in how one request went; true: the limit may have changed.
  *
  * At the end of each window of max(10, limit) requests, with R the mean time of its requests less the

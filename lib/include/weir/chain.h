@@ -32,6 +32,11 @@ struct weir_middleware {
     void (*on_end)(void *self, struct weir_request *request);
     void (*destroy)(void *self); /* by weir_chain_free(), once for each self           */
     size_t request_bytes;        /* zeroed memory for each request; needs a self of its own */
+
+    /* Whether the chain may be served at this address, of an internet or a Unix socket (NULL: it is not
+     * known); asked by weir_serve() and weir_chain_check(), which fail with its code and error. */
+    enum weir_code (*may_listen)(void *self, const struct sockaddr *address,
+                                 struct weir_error *error);
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 

@@ -19,12 +19,17 @@ enum weir_outcome {
     WEIR_FAILED_OPEN,     /* the store failed, and the request was let through     */
     WEIR_FAILED_CLOSED,   /* the store failed: 503                                 */
     WEIR_UNREADABLE,      /* 400, 413, 415: limits count by fields of its body, and
-                           * there is no reading it                                 */
+                           * there is no reading it; 400: nor its path              */
     WEIR_DENIED,          /* 403: a list keeps this client out                      */
     WEIR_BUSY             /* 429: it has too many requests under way; 503: all have  */
 };
 
-/* A decision, for logs. All texts are borrowed for the call; those that do not apply are NULL. */
+/* "limited" and the like, as logs and metrics name it; never NULL. Thread-safe: pure. */
+WEIR_API const char *weir_outcome_name(enum weir_outcome outcome);
+
+/* A decision, for logs. There is one for each request that weir_limit() let through or refused, and for
+ * each call of weir_limiter_check(). All texts are borrowed for the call; those that do not apply are
+ * NULL. */
 struct weir_decision {
     enum weir_outcome outcome;
     bool by_memory; /* decided by the fallback in this process             */
@@ -37,11 +42,34 @@ struct weir_decision {
     const char *why;     /* and its own words                                   */
     uint64_t cost;
     uint64_t retry_s; /* Retry-After; 0: none                                */
+
+    /* the rest came with weir/decisions.h */
+    uint64_t time_us;        /* since 1970, of the limiter's clock                     */
+    const char *instance;    /* which process: see the limiter's options               */
+    uint64_t generation;     /* of the policy that was in force, from 1                */
+    const char *request_id;  /* NULL: it is in no request, or one of a flood           */
+    const char *traceparent; /* as the client sent it, if it is well-formed            */
+    const char *key;    /* whose units these are, of the limit that refused: "api_key:acme-free",
+                              * "ip:192.0.2.0/24 + route:/v1/search", "field:email#1f3a9c0d12"; never
+                              * a secret                                               */
+    const char *source; /* who decided: "store", "lease", "denials" (repeated, without asking),
+                              * "memory" (the fallback); NULL: nobody had to be asked  */
+    bool shadow;        /* let through only because the policy watches here       */
+    enum weir_outcome would; /* and what it would have been; else the outcome          */
+    unsigned status;         /* of weir's own reply, or of the one it would have been; 0: none */
+
+    /* of the limit that refused, as quota fields tell it; all 0: no limit did */
+    uint64_t quota, remaining, window_s, reset_s;
+    uint64_t retry_us; /* what retry_s is rounded up from; 0: no wait helps      */
+
+    uint64_t count; /* how many decisions this stands for: 1                     */
+
+    const char *address; /* the counted network of the client; NULL: none            */
 };
 
 struct weir_limiter_options {
     size_t size;                      /* set by WEIR_LIMITER_OPTIONS                       */
-    const struct weir_policy *policy; /* borrowed until weir_limiter_free()                */
+    const struct weir_policy *policy; /* the first; borrowed until weir_limiter_free()     */
     struct weir_store *store;         /* borrowed; NULL: the limiter opens the policy's    */
     const struct weir_clock *clock;   /* copied; NULL: the system's                        */
     struct weir_log log;              /* copied                                            */
@@ -54,6 +82,17 @@ struct weir_limiter_options {
      * limits apply to, before it is decided. NULL: the route's cost. */
     uint64_t (*cost)(void *cost_self, struct weir_request *request, uint64_t route_cost);
     void *cost_self;
+
+    const char *instance; /* names this process in decisions; copied, up to 63 bytes; NULL: the name
+                           * of the host                                                */
+
+    /* For weir_policy_reload(): the file that `policy` was read from, copied, where the policy does not
+     * know it (weir_policy_parse()); and how a file is read, where that is not by weir_policy_load().
+     * It runs on the thread that reloads, one at a time; what it makes is the limiter's. */
+    const char *file;
+    enum weir_code (*load)(void *load_self, const char *file, struct weir_policy **policy,
+                           struct weir_error *error);
+    void *load_self;
     /* New fields go here, at the end; none is ever removed or reordered. */
 };
 
@@ -103,10 +142,44 @@ WEIR_API enum weir_code weir_outcome(struct weir_request *request, enum weir_res
  * handler asks weir_request_of() for its request. */
 WEIR_API bool weir_request_is_limited(const struct weir_request *request);
 
+/* another policy */
+
+/* Reads a policy file beside the one that is in force, and puts it in its place if there is no error in
+ * it: at once, for all requests that come from then on; those that are under way go on by the one of
+ * before, which is freed when the last of them has ended. What was counted goes on, as far as a limit
+ * has its name and kind of before (docs/reload.md). At NULL it is the file of last time. The keys file
+ * and all that the file includes are read again, too.
+ *
+ * On an error nothing has changed. A log line says so either way. It reads files, so it is not for a
+ * server's own threads; otherwise any thread, and one reload waits for another. Errors: those of
+ * weir_policy_load(); WEIR_E_ARGUMENT: no file is known; WEIR_E_STATE: "store" says something that only
+ * a restart can change; WEIR_E_MEMORY, _SYSTEM. */
+WEIR_API enum weir_code weir_policy_reload(struct weir_limiter *limiter, const char *file,
+                                           struct weir_error *error);
+
+/* The same with a policy that the caller has made: on success the limiter frees it in the end. */
+WEIR_API enum weir_code weir_limiter_replace(struct weir_limiter *limiter,
+                                             struct weir_policy *policy, struct weir_error *error);
+
+struct weir_reload_state {
+    uint64_t generation; /* of the policy that is in force: 1 is the first                   */
+    uint64_t loaded_us;  /* when it came to be that, since 1970                              */
+    bool last_ok;        /* the last reload went well, or there was none                     */
+    uint64_t last_us;    /* when that was; 0: there was none                                 */
+    char why[640];       /* what was wrong with it, as weir_error_line() says it; "": nothing */
+    uint64_t successes;  /* reloads                                                          */
+    uint64_t failures;
+    char file[256]; /* that the next reload reads, cut to this; "": none is known            */
+};
+
+/* How the last reload went, and what is in force. Thread-safe, and waits for no reload. */
+WEIR_API void weir_limiter_reload_state(struct weir_limiter *limiter,
+                                        struct weir_reload_state *state);
+
 /* How the limiter's store is. Thread-safe. */
 WEIR_API void weir_limiter_state(struct weir_limiter *limiter, struct weir_store_state *state);
 
-/* What is left of one limit for the client of a request. Texts live as long as the policy. */
+/* What is left of one limit for the client of a request. Texts live as long as the limiter. */
 struct weir_quota {
     const char *policy;
     const char *limit;
@@ -135,7 +208,8 @@ struct weir_value {
  * call. */
 struct weir_subject {
     size_t size;         /* set by WEIR_SUBJECT                              */
-    const char *policy;  /* whose limits: a name in the file's "policies"    */
+    const char *policy;  /* whose limits: a name in the file's "policies", or
+                                      * "api_keys": what unknown keys cost an address    */
     const char *limit;   /* only this one of them; NULL: all                 */
     const char *ip;      /* "203.0.113.7"; its network is counted            */
     const char *api_key; /* the public id of a key in the keys file, whose
@@ -160,19 +234,21 @@ struct weir_verdict {
     uint64_t wait_us;   /* allowed by a leaky bucket: go on after so long                  */
     uint64_t retry_us;  /* refused: come back after so long; 0 if that never helps         */
     const char *policy; /* that refused, with the longest wait; else NULL. Lives as long   */
-    const char *limit;  /* as the policy file does                                         */
+    const char *limit;  /* as the limiter does                                             */
     struct weir_quota quotas[WEIR_CHECK_LIMITS];
     size_t quota_count;
 
     /* for weir_limiter_settle() */
     uint64_t decided_us[WEIR_CHECK_LIMITS];
     uint64_t full_us[WEIR_CHECK_LIMITS];
+    uint64_t sums[WEIR_CHECK_LIMITS]; /* what each was spent of, and in which numbers */
 };
 
 /* Decides `count` subjects as one: all of their limits are spent, or none is. Blocks up to the
  * store's deadline, so it is not for a server's own threads; there weir_limit() does it. When the
  * store fails the strictest of the policies' rules for that holds, and the outcome says so. Limits
- * that count by outcome are charged like the others: weir_limiter_settle() corrects them.
+ * that count by outcome are charged like the others: weir_limiter_settle() corrects them. Of policies
+ * that enforce for a part of the clients it only watches where one of them does so for its subject.
  *
  * WEIR_OK: the verdict is filled, whichever it is. Errors: WEIR_E_ARGUMENT; WEIR_E_REFERENCE: no
  * such policy, limit or API key; WEIR_E_VALUE: an address or value name that is none, or more than
@@ -191,7 +267,7 @@ WEIR_API enum weir_code weir_limiter_peek(struct weir_limiter *limiter,
 
 /* As weir_settle(), for what weir_limiter_check() allowed with the same subjects: each of them cost
  * `actual`. Call it at most once. Blocks. Errors as weir_limiter_peek(), and WEIR_E_STATE: nothing
- * was spent. */
+ * was spent, or it was by limits that the policy in force does not have, or counts otherwise. */
 WEIR_API enum weir_code weir_limiter_settle(struct weir_limiter *limiter,
                                             const struct weir_subject *subjects, size_t count,
                                             const struct weir_verdict *verdict, uint64_t actual,

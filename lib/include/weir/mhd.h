@@ -40,7 +40,8 @@ WEIR_API void weir_request_completed(void *chain, struct MHD_Connection *connect
 /* For MHD_OPTION_URI_LOG_CALLBACK, with the chain as its cls, where the application has one. */
 WEIR_API void *weir_uri_log(void *chain, const char *uri, struct MHD_Connection *connection);
 
-/* Says whether `daemon` can serve the chain, and if not, what to change (WEIR_E_DAEMON). */
+/* Says whether `daemon` can serve the chain, and if not, what to change (WEIR_E_DAEMON, or what a
+ * link's may_listen says). */
 WEIR_API enum weir_code weir_chain_check(const struct weir_chain *chain, struct MHD_Daemon *daemon,
                                          struct weir_error *error);
 

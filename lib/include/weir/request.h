@@ -70,6 +70,18 @@ enum weir_field {
 WEIR_API enum weir_field weir_request_field(struct weir_request *request, const char *name,
                                             const char **value, size_t *length);
 
+/* what it is called */
+
+/* Its id, for logs of several programs to meet in: the X-Request-Id that a trusted proxy sent, if it is
+ * 1 to 128 of A-Z a-z 0-9 . _ ~ + / = : -, else 128 random bits in hex, made when first asked for.
+ * Whom the policy's "trust" covers is known once weir_identify() or weir_limit() has run; before that
+ * nobody is. Refusals by weir carry it as X-Request-Id, but for those of a flood. NULL: memory ran out. */
+WEIR_API const char *weir_request_id(struct weir_request *request);
+
+/* The traceparent header (W3C Trace Context) as the client sent it, of a later version than 00 the part
+ * that version 00 has; NULL: none, several, or not well-formed. */
+WEIR_API const char *weir_request_traceparent(struct weir_request *request);
+
 /* notes that travel with a request */
 
 /* Keeps `value` under `name` (borrowed: a literal) until the request ends, when `release`, if

@@ -30,7 +30,8 @@ struct weir_server;
  * then. Several servers may serve one chain at once, and are stopped together: see there. Signals that
  * the calling thread blocks are blocked in those that serve, and so is SIGPIPE. Errors:
  * WEIR_E_ARGUMENT, WEIR_E_STATE for a chain that was drained, WEIR_E_VALUE for an address that is none,
- * WEIR_E_SYSTEM (such as an address that is in use), WEIR_E_MEMORY, WEIR_E_DAEMON. */
+ * WEIR_E_SYSTEM (such as an address that is in use), WEIR_E_MEMORY, WEIR_E_DAEMON, and what a link's
+ * may_listen says. */
 WEIR_API enum weir_code weir_serve(struct weir_chain *chain,
                                    const struct weir_serve_options *options,
                                    struct weir_server **server, struct weir_error *error);

@@ -14,6 +14,8 @@
 #include <weir/calendar.h>
 #include <weir/store.h>
 #include <weir/limiter.h>
+#include <weir/decisions.h>
+#include <weir/watch.h>
 #include <weir/backoff.h>
 #include <weir/mhd.h>
 #include <weir/serve.h>

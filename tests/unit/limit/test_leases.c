@@ -1374,6 +1374,60 @@ static void never_lets_a_crowd_have_more_than_the_limit(void **state)
     open_leases(0);
 }
 
+/* the numbers */
+
+/* A thousand units take 1000 s, so each unit that is held lapses a second after the one before it. */
+static void counts_what_lapses(void **state)
+{
+    (void)state;
+    fill();
+    now_us += 30 * SECOND; /* nobody has tended it */
+    struct weir_leases_numbers numbers = weir_leases_numbers(leases);
+    assert_int_equal(numbers.taken, 50);
+    assert_int_equal(numbers.held + numbers.stranded, 49);
+    assert_int_equal(numbers.held, 20);
+    assert_int_equal(numbers.unsure, 0);
+}
+
+static void counts_what_lapsed_of_keys_that_are_gone(void **state)
+{
+    (void)state;
+    fill();
+    now_us += 30 * SECOND;
+    weir_leases_tend(leases);
+    answer_all();
+    now_us += 3600 * SECOND;
+    weir_leases_tend(leases);
+    struct weir_leases_numbers numbers = weir_leases_numbers(leases);
+    assert_int_equal(numbers.keys, 0);
+    assert_int_equal(numbers.stranded, 29);
+    assert_int_equal(numbers.taken, 1 + numbers.stranded + numbers.given_back);
+}
+
+static void is_unsure_of_a_block_that_the_store_did_not_answer(void **state)
+{
+    (void)state;
+    struct request request;
+    ask_one(&request, 1);
+    end_pending(0, WEIR_STORE_TIMEOUT);
+    struct weir_leases_numbers numbers = weir_leases_numbers(leases);
+    assert_int_equal(numbers.unsure, 50);
+    assert_int_equal(numbers.taken, 0);
+}
+
+static void is_unsure_of_what_the_store_may_not_have_taken_back(void **state)
+{
+    (void)state;
+    fill();
+    now_us += 2 * SECOND;
+    weir_leases_tend(leases);
+    assert_int_equal(store.pending_count, 1);
+    uint64_t units = store.pending[0]->spends[0].reserved;
+    assert_true(units > 0);
+    end_pending(0, WEIR_STORE_UNAVAILABLE);
+    assert_int_equal(weir_leases_numbers(leases).unsure, units);
+}
+
 int main(void)
 {
 #define LEASES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -1423,6 +1477,10 @@ int main(void)
         LEASES_TEST(leaves_alone_what_is_not_leased),
         LEASES_TEST(answers_looks_from_fresh_news),
         LEASES_TEST(never_lets_a_crowd_have_more_than_the_limit),
+        LEASES_TEST(counts_what_lapses),
+        LEASES_TEST(counts_what_lapsed_of_keys_that_are_gone),
+        LEASES_TEST(is_unsure_of_a_block_that_the_store_did_not_answer),
+        LEASES_TEST(is_unsure_of_what_the_store_may_not_have_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

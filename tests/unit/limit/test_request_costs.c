@@ -83,7 +83,8 @@ struct setting {
     const char *store; /* NULL: Redis */
     const char *limits;
     unsigned status;
-    unsigned clock_reads; /* a question that is sent away has a deadline, and may be an old one */
+    unsigned clock_reads; /* a question that is sent away has a deadline, may be an old one, and
+                           * takes its time */
 };
 
 #define LIMIT(name, rate) "{\"name\":\"" name "\",\"by\":\"client\",\"rate\":\"" rate "\"}"
@@ -94,7 +95,7 @@ static const struct setting settings[] = {
       LIMIT("a", "1000000/hour") "," LIMIT("b", "2000000/hour") "," LIMIT("c", "3000000/day"), 200,
       1 },
     { "memory, refused", "memory:", LIMIT("a", "1000000/hour") "," LIMIT("b", "0/day"), 429, 1 },
-    { "Redis", NULL, LIMIT("a", "1000000/hour"), 200, 2 },
+    { "Redis", NULL, LIMIT("a", "1000000/hour"), 200, 3 },
 };
 
 struct place {
@@ -182,7 +183,7 @@ static void takes_one_block_of_memory_for_a_request_at_most(void **state)
     }
 }
 
-static void looks_at_the_clock_once_for_a_decision_and_once_for_a_deadline(void **state)
+static void looks_at_the_clock_once_for_a_decision_and_twice_for_a_question(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
@@ -206,7 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_one_block_of_memory_for_a_request_at_most),
-        cmocka_unit_test(looks_at_the_clock_once_for_a_decision_and_once_for_a_deadline),
+        cmocka_unit_test(looks_at_the_clock_once_for_a_decision_and_twice_for_a_question),
     };
     write_keys();
     redis_server_prepare(&server);

@@ -72,6 +72,7 @@ static struct {
     uint64_t asked_route_cost; /* by the cost callback */
     unsigned cost_calls;
     uint64_t cost; /* that it says; 0: the route's */
+    bool is_free;  /* it says 0                    */
 } script;
 
 static uint64_t now_us;
@@ -100,6 +101,8 @@ static uint64_t cost_of(void *self, struct weir_request *request, uint64_t route
     (void)self, (void)request;
     script.cost_calls++;
     script.asked_route_cost = route_cost;
+    if (script.is_free)
+        return 0;
     return script.cost == 0 ? route_cost : script.cost;
 }
 
@@ -457,6 +460,29 @@ static void asks_the_callback_for_the_cost(void **state)
     assert_int_equal(left("rate", 0), 3);
 }
 
+/* A client may have a hand in what the callback works out (F10). */
+static void bears_any_cost_that_the_callback_says(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/rate", "/window", "/two", "/good", "/table", "/queue" };
+    static const uint64_t costs[] = { WEIR_UNITS_MAX, WEIR_UNITS_MAX + 1,
+                                      UINT64_C(1000000000000000000), INT64_MAX, UINT64_MAX };
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        for (size_t j = 0; j < COUNT_OF(costs); j++) {
+            script.cost = costs[j];
+            struct weir_request *request = start(paths[i]);
+            assert_int_equal(by_hand_run(request), 429);
+            assert_string_equal(header(request, "Retry-After"), ""); /* it will never fit */
+            weir_request_end(request);
+        }
+        script.is_free = true;
+        assert_int_equal(get(paths[i]), 200);
+        script.is_free = false;
+        script.cost = 1;
+        assert_int_equal(get(paths[i]), 200); /* all of it is still there */
+    }
+}
+
 /* the queue of a leaky bucket */
 
 static void lets_a_queue_go_on_one_by_one(void **state)
@@ -613,6 +639,7 @@ int main(void)
         TEST(keeps_the_estimate_of_a_request_that_breaks_off),
         TEST(gives_a_request_that_breaks_off_back_where_the_policy_says_so),
         TEST(asks_the_callback_for_the_cost),
+        TEST(bears_any_cost_that_the_callback_says),
         TEST(lets_a_queue_go_on_one_by_one),
         TEST(waits_for_the_longest_of_two_queues),
         TEST(lets_nobody_wait_who_is_only_watched),
