@@ -15,6 +15,8 @@
 #include <weir/store.h>
 #include <weir/limiter.h>
 #include <weir/decisions.h>
+#include <weir/metrics.h>
+#include <weir/admin.h>
 #include <weir/watch.h>
 #include <weir/backoff.h>
 #include <weir/mhd.h>
