@@ -1,8 +1,10 @@
 #include "config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -44,14 +46,80 @@ static bool set_store(json_t *root, const char *url)
     return !json_is_object(store) || json_object_set_new(store, "url", json_string(url)) == 0;
 }
 
+/* NULL: that is no file, or no JSON. What is a pipe is not waited for. */
+static json_t *read_json(const char *file)
+{
+    struct stat status;
+    json_t *root = NULL;
+    int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return NULL;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+        root = json_loadfd(descriptor, JSON_REJECT_DUPLICATES, NULL);
+    close(descriptor);
+    return root;
+}
+
+/* Says what is wrong with it, which the library knows best. What it would take all the same is not taken: its
+ * store is another. */
+static enum weir_code refuse(const char *file, struct weir_error *error)
+{
+    struct weir_policy *policy = NULL;
+    enum weir_code code = weir_policy_load(file, &policy, error);
+    weir_policy_free(policy);
+    if (code != WEIR_OK)
+        return code;
+    return weir_error_set(
+        error, WEIR_E_FILE, NULL,
+        "With --store the policy has to be a file, and \"%.200s\" is none, or has "
+        "just changed.",
+        file);
+}
+
+static bool is_same(const struct weir_error *one, const struct weir_error *other)
+{
+    return strcmp(one->path, other->path) == 0 && strcmp(one->text, other->text) == 0;
+}
+
+/* What is wrong with the text is wrong with the file, which has lines to tell. Its own store may have faults
+ * that the one of --store has not. */
+static void find_in_file(const char *file, struct weir_error *error)
+{
+    struct weir_policy *policy = NULL;
+    struct weir_error same = WEIR_NO_ERROR;
+    if (error->file[0] == '\0')
+        error->line = error->column = 0;
+    if (weir_policy_load(file, &policy, &same) != WEIR_OK
+        && (is_same(&same, error) || strncmp(same.path, "/store", 6) != 0))
+        *error = same;
+    weir_policy_free(policy);
+}
+
+void demo_find_warning(const char *file, struct weir_error *warning)
+{
+    struct weir_policy *policy = NULL;
+    if (warning->file[0] != '\0')
+        return;
+    warning->line = 0;
+    warning->column = 0;
+    if (weir_policy_load(file, &policy, NULL) != WEIR_OK)
+        return;
+    for (size_t i = 0; i < weir_policy_warning_count(policy); i++) {
+        const struct weir_error *same = weir_policy_warning(policy, i);
+        if (is_same(same, warning))
+            *warning = *same;
+    }
+    weir_policy_free(policy);
+}
+
 /* Reads the file's JSON, changes the one value, and hands the text on, so that the file's other
  * settings of the store hold. */
 static enum weir_code load_with_store(const char *file, const char *url,
                                       struct weir_policy **policy, struct weir_error *error)
 {
-    json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root = read_json(file);
     if (root == NULL)
-        return weir_policy_load(file, policy, error); /* it knows how to say what is wrong */
+        return refuse(file, error);
 
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", file);
@@ -63,9 +131,16 @@ static enum weir_code load_with_store(const char *file, const char *url,
                               "The store's URL is no UTF-8, or memory ran out.");
     enum weir_code code = weir_policy_parse(text, strlen(text), folder, policy, error);
     free(text);
-    error->line = 0; /* of a text that nobody sees */
-    error->column = 0;
+    if (code != WEIR_OK)
+        find_in_file(file, error);
     return code;
+}
+
+static enum weir_code read_file(const struct demo_options *options, const char *file,
+                                struct weir_policy **policy, struct weir_error *error)
+{
+    return options->store == NULL ? weir_policy_load(file, policy, error)
+                                  : load_with_store(file, options->store, policy, error);
 }
 
 enum weir_code demo_policy_load(const struct demo_options *options, char file[PATH_MAX],
@@ -75,7 +150,11 @@ enum weir_code demo_policy_load(const struct demo_options *options, char file[PA
         find_own_file(file);
     else
         snprintf(file, PATH_MAX, "%s", options->config);
-    if (options->store == NULL)
-        return weir_policy_load(file, policy, error);
-    return load_with_store(file, options->store, policy, error);
+    return read_file(options, file, policy, error);
+}
+
+enum weir_code demo_policy_read(void *options, const char *file, struct weir_policy **policy,
+                                struct weir_error *error)
+{
+    return read_file(options, file, policy, error);
 }

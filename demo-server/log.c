@@ -14,19 +14,6 @@ static const char *const levels[] = {
     [WEIR_ERROR] = "error",
 };
 
-static const char *const outcomes[] = {
-    [WEIR_ALLOWED] = "allowed",
-    [WEIR_LIMITED] = "limited",
-    [WEIR_IMPOSSIBLE] = "impossible",
-    [WEIR_SHADOW_LIMITED] = "shadow-limited",
-    [WEIR_UNAUTHENTICATED] = "unauthenticated",
-    [WEIR_FAILED_OPEN] = "failed-open",
-    [WEIR_FAILED_CLOSED] = "failed-closed",
-    [WEIR_UNREADABLE] = "unreadable",
-    [WEIR_DENIED] = "denied",
-    [WEIR_BUSY] = "busy",
-};
-
 static json_t *time_now(void)
 {
     struct timespec now;
@@ -80,31 +67,11 @@ void demo_log_mhd(void *self, const char *format, va_list args)
     log_arguments(WEIR_WARNING, format, args);
 }
 
-static void add_text(json_t *line, const char *name, const char *text)
-{
-    if (text != NULL)
-        json_object_set_new(line, name, demo_json_text(text));
-}
-
-void demo_log_decision(void *self, const struct weir_decision *decision)
+void demo_log_line(void *self, enum weir_level level, const char *line, size_t length)
 {
     (void)self;
-    const char *level = decision->failure == NULL ? levels[WEIR_INFO] : levels[WEIR_WARNING];
-    json_t *line = json_pack("{s:o, s:s, s:s}", "time", time_now(), "level", level, "decision",
-                             outcomes[decision->outcome]);
-    if (decision->by_memory)
-        json_object_set_new(line, "by_memory", json_true());
-    add_text(line, "method", decision->method);
-    add_text(line, "path", decision->path);
-    add_text(line, "client", decision->client);
-    add_text(line, "policy", decision->policy);
-    add_text(line, "limit", decision->limit);
-    json_object_set_new(line, "cost", json_integer((json_int_t)decision->cost));
-    if (decision->retry_s > 0)
-        json_object_set_new(line, "retry_s", json_integer((json_int_t)decision->retry_s));
-    add_text(line, "failure", decision->failure);
-    add_text(line, "why", decision->why);
-    write_line(line);
+    (void)level; /* the line says it, too */
+    fprintf(stderr, "%.*s\n", (int)length, line);
 }
 
 void demo_log_code(const char *destination, const char *code)

@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-#include <weir/limiter.h>
+#include <weir/decisions.h>
 
 /* All may be called from any thread; lines do not mix. */
 
@@ -13,8 +13,8 @@ void demo_log(enum weir_level level, const char *format, ...) WEIR_PRINTF(2, 3);
 /* For struct weir_log. */
 void demo_log_library(void *self, enum weir_level level, const char *text);
 
-/* For struct weir_limiter_options: called for each decision that is not a plain allow. */
-void demo_log_decision(void *self, const struct weir_decision *decision);
+/* For struct weir_decision_log_options. */
+void demo_log_line(void *self, enum weir_level level, const char *line, size_t length);
 
 /* A one-time code that there is nobody to send to. */
 void demo_log_code(const char *destination, const char *code);

@@ -15,6 +15,7 @@
 #include "config.h"
 #include "listen.h"
 #include "log.h"
+#include "operate.h"
 #include "options.h"
 #include "routes.h"
 
@@ -26,9 +27,13 @@ static const struct weir_log weir_log = { demo_log_library, NULL };
 
 /* All that runs; what is not there yet is NULL. */
 struct demo {
+    char file[PATH_MAX]; /* the policy's */
     struct weir_policy *policy;
+    struct weir_decision_log *decisions;
     struct weir_limiter *limiter;
+    struct weir_watch *watch;
     struct weir_chain *chain;
+    struct weir_admin *admin;
     struct demo_otp *otp;
     struct MHD_Daemon *daemon;
     struct weir_server *server; /* in place of the daemon */
@@ -37,18 +42,31 @@ struct demo {
 
 /* making the parts */
 
+static enum weir_code make_limiter(struct demo *demo, struct demo_options *options,
+                                   struct weir_error *error)
+{
+    enum weir_code code = weir_decision_log_new(
+        WEIR_DECISION_LOG_OPTIONS(.write = demo_log_line, .every = options->logs_every_decision),
+        &demo->decisions, error);
+    if (code != WEIR_OK)
+        return code;
+    return weir_limiter_new(
+        WEIR_LIMITER_OPTIONS(.policy = demo->policy, .log = weir_log,
+                             .on_decision = weir_decision_log_add, .decision_self = demo->decisions,
+                             .file = demo->file, .load = demo_policy_read, .load_self = options),
+        &demo->limiter, error);
+}
+
 static enum weir_code make_chain(struct demo *demo, const struct demo_options *options,
                                  struct weir_error *error)
 {
     demo->otp = demo_otp_new(options->shows_codes);
     if (demo->otp == NULL)
         return weir_error_set(error, WEIR_E_MEMORY, NULL, "Out of memory.");
-    enum weir_code code =
-        weir_limiter_new(WEIR_LIMITER_OPTIONS(.policy = demo->policy, .log = weir_log,
-                                              .on_decision = demo_log_decision),
-                         &demo->limiter, error);
+    enum weir_code code = weir_chain_new(WEIR_CHAIN_OPTIONS(.log = weir_log), &demo->chain, error);
     if (code == WEIR_OK)
-        code = weir_chain_new(WEIR_CHAIN_OPTIONS(.log = weir_log), &demo->chain, error);
+        code =
+            demo_operate_add(demo->chain, demo->limiter, options, &weir_log, &demo->admin, error);
     if (code == WEIR_OK)
         code = weir_chain_use(demo->chain, weir_limit(demo->limiter));
     if (code == WEIR_OK)
@@ -112,6 +130,15 @@ static enum weir_code start_listening(struct demo *demo, const struct demo_optio
                                             : start_daemon(demo, options, listener, error);
 }
 
+static enum weir_code start_watching(struct demo *demo, const struct demo_options *options,
+                                     struct weir_error *error)
+{
+    if (!options->watches)
+        return WEIR_OK;
+    return weir_watch_new(WEIR_WATCH_OPTIONS(.limiter = demo->limiter, .log = weir_log),
+                          &demo->watch, error);
+}
+
 static bool stop(struct demo *demo)
 {
     if (demo->server != NULL)
@@ -124,9 +151,12 @@ static void free_parts(struct demo *demo)
     if (!stop(demo))
         demo_log(WEIR_WARNING, "Some requests were cut off: they took longer than %u ms.",
                  DRAIN_MS);
+    weir_watch_free(demo->watch);
     weir_chain_free(demo->chain);
+    weir_admin_free(demo->admin);
     demo_otp_free(demo->otp);
     weir_limiter_free(demo->limiter);
+    weir_decision_log_free(demo->decisions);
     weir_policy_free(demo->policy);
 }
 
@@ -138,17 +168,14 @@ static void complain(const struct weir_error *error, const char *file)
     fprintf(stderr, "weir-demo: %s\n", weir_error_line(error, file, line, LINE_BYTES));
 }
 
-/* A warning as a line. With --store the file's text is not what was read, so no line of it is
- * named; the JSON Pointer still is. */
+/* A warning as a line. With --store the file's text is not what was read, and its lines have to be found. */
 static const char *warning_line(const struct weir_policy *policy, size_t index,
                                 const struct demo_options *options, const char *file,
                                 char line[LINE_BYTES])
 {
     struct weir_error warning = *weir_policy_warning(policy, index);
-    if (options->store != NULL) {
-        warning.line = 0;
-        warning.column = 0;
-    }
+    if (options->store != NULL)
+        demo_find_warning(file, &warning);
     return weir_error_line(&warning, file, line, LINE_BYTES);
 }
 
@@ -183,12 +210,17 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void wait_for_stop(const sigset_t *signals)
+/* SIGHUP reloads the policy; the limiter logs how that went. */
+static void wait_for_stop(const sigset_t *signals, struct weir_limiter *limiter)
 {
-    int number;
-    while (sigwait(signals, &number) != 0 || number == SIGHUP)
-        demo_log(WEIR_WARNING, "SIGHUP is ignored: this version does not reload its policy. "
-                               "Restart it instead.");
+    int number = 0;
+    for (;;) {
+        int failed = sigwait(signals, &number);
+        if (failed == 0 && number == SIGHUP)
+            weir_policy_reload(limiter, NULL, NULL);
+        else if (failed == 0)
+            return;
+    }
 }
 
 /* Whose fault it is: with --store the file's URL is not read. */
@@ -199,26 +231,29 @@ static const char *culprit_of(const struct weir_error *error, const struct demo_
     return is_ours ? "--store" : file;
 }
 
-static int serve(const struct demo_options *options)
+static int serve(struct demo_options *options)
 {
     sigset_t signals;
     block_signals(&signals);
 
     struct demo demo = { .policy = NULL };
     struct weir_error error = WEIR_NO_ERROR;
-    char file[PATH_MAX];
-    enum weir_code code = demo_policy_load(options, file, &demo.policy, &error);
+    enum weir_code code = demo_policy_load(options, demo.file, &demo.policy, &error);
+    if (code == WEIR_OK)
+        code = make_limiter(&demo, options, &error);
+    const char *culprit = code == WEIR_OK ? NULL : culprit_of(&error, options, demo.file);
     if (code == WEIR_OK)
         code = make_chain(&demo, options, &error);
-    const char *culprit = code == WEIR_OK ? NULL : culprit_of(&error, options, file);
+    if (code == WEIR_OK)
+        code = start_watching(&demo, options, &error);
     if (code == WEIR_OK)
         code = start_listening(&demo, options, &error);
     if (code == WEIR_OK) {
-        log_warnings(demo.policy, options, file);
+        log_warnings(demo.policy, options, demo.file);
         log_store(demo.limiter);
         printf("listening on %s\n", demo.url);
         fflush(stdout);
-        wait_for_stop(&signals);
+        wait_for_stop(&signals, demo.limiter);
     } else {
         complain(&error, culprit);
     }

@@ -13,6 +13,10 @@ static const struct option known[] = {
     { "store", required_argument, NULL, 's' },
     { "threads", required_argument, NULL, 't' },
     { "mode", required_argument, NULL, 'm' },
+    { "watch", no_argument, NULL, 'w' },
+    { "admin", no_argument, NULL, 'a' },
+    { "no-admin", no_argument, NULL, 'n' },
+    { "every-decision", no_argument, NULL, 'd' },
     { "show-codes", no_argument, NULL, 'o' },
     { "check", no_argument, NULL, 'k' },
     { "expand", no_argument, NULL, 'e' },
@@ -34,6 +38,14 @@ void demo_options_print_help(void)
         "  --threads N         threads that serve connections (2)\n"
         "  --mode MODE         epoll (the default), poll, thread-per-connection, or serve: in the\n"
         "                      threads of weir_serve()\n"
+        "  --watch             reload the policy file when it changes, as SIGHUP does\n"
+        "  --admin             serve /metrics and /admin in any case; by default they are there "
+        "where\n"
+        "                      it listens on this machine alone, or WEIR_ADMIN_TOKEN is set\n"
+        "  --no-admin          leave them out\n"
+        "  --every-decision    log each refusal in a line of its own; by default those alike are "
+        "one\n"
+        "                      line every 10 seconds\n"
         "  --show-codes        write the codes of /otp/send to the log: nobody is there to send "
         "them\n"
         "  --check             read the policy file, print its warnings and errors, and exit\n"
@@ -75,9 +87,38 @@ static bool read_mode(const char *text, enum demo_mode *mode)
     return false;
 }
 
+/* Takes an option that has no value and no command of its own; false: it is another. */
+static bool take_switch(int letter, struct demo_options *options)
+{
+    switch (letter) {
+    case 'w':
+        options->watches = true;
+        return true;
+    case 'a':
+        options->operating = DEMO_OPERATING_ALWAYS;
+        return true;
+    case 'n':
+        options->operating = DEMO_OPERATING_NEVER;
+        return true;
+    case 'd':
+        options->logs_every_decision = true;
+        return true;
+    case 'o':
+        options->shows_codes = true;
+        return true;
+    case 'e':
+        options->expands = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Takes one option; DEMO_SERVE stands for "go on". */
 static enum demo_command take(int letter, const char *argument, struct demo_options *options)
 {
+    if (take_switch(letter, options))
+        return DEMO_SERVE;
     switch (letter) {
     case 'c':
         options->config = optarg;
@@ -97,14 +138,8 @@ static enum demo_command take(int letter, const char *argument, struct demo_opti
             return misused("--mode is", optarg,
                            "epoll, poll, thread-per-connection or serve is wanted");
         return DEMO_SERVE;
-    case 'o':
-        options->shows_codes = true;
-        return DEMO_SERVE;
     case 'k':
         return DEMO_CHECK;
-    case 'e':
-        options->expands = true;
-        return DEMO_SERVE;
     case 'h':
         return DEMO_HELP;
     case 'v':

@@ -246,9 +246,12 @@ class Demo(Program):
     machine that is slow for a moment must not look like a store that failed, unless the policy says
     so."""
 
-    def __init__(self, test, config=None, store=None, listen="127.0.0.1:0", options=()):
+    def __init__(self, test, config=None, store=None, listen="127.0.0.1:0", options=(),
+                 every_decision=True):
         self.folder = make_folder(test)
         arguments = [DEMO, "--listen", listen, *options]
+        if every_decision:
+            arguments += ["--every-decision"]
         if config is not None:
             config = {"store": {"url": "memory:", "timeout": "10s"}, **config}
             arguments += ["--config", write_config(self.folder, config)]

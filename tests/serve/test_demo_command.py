@@ -1,5 +1,6 @@
 """The command line, and what README.md promises."""
 
+import json
 import os
 import re
 import shutil
@@ -98,8 +99,43 @@ class Command(DemoTest):
             self.assertIn("weir-demo: --store: /store/url: ", done.stderr)
         config["store"]["memory"] = "64KiB"
         done = self.check_config(config, "--store", "memory:")
-        self.assertIn(".json: /store/memory: ", done.stderr)
+        self.assertIn(".json:1:", done.stderr)
+        self.assertIn(": /store/memory: ", done.stderr)
         self.assertIn("128KiB", done.stderr)
+
+    def test_names_lines_of_the_file_whatever_its_store_is(self):
+        file = os.path.join(make_folder(self), "policy.json")
+        cases = [
+            ('"routes": [\n{"match": "GET /ip", "policy": "gone"}]', "policy.json:3:", 1),
+            ('"routes": [\n{"match": "GET /ip", "cost": -1}]', "policy.json:3:", 1),
+            ('"include":\n"policy.json"', "policy.json:2:1: /include: ", 1),
+            ('"policies": {"login": {"limits":\n[{"name": "a", "by": "ip", "rate": "5/minute"}],'
+             '\n"on_store_failure": "open"}}, "routes": [{"match": "POST /login", "auth": "none", '
+             '"policy": "login"}]', "policy.json:4:", 0),
+        ]
+        for text, place, code in cases:
+            with open(file, "w", encoding="utf-8") as out:
+                out.write('{"store": {"url": "redis://127.0.0.1:1"},\n' + text + "}")
+            for store in ([], ["--store", "memory:"]):
+                done = self.run_demo("--check", "--config", file, *store)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(place, done.stderr, store)
+
+    def test_waits_for_no_pipe_and_ignores_none(self):
+        folder = make_folder(self)
+        pipe = os.path.join(folder, "policy.json")
+        os.mkfifo(pipe)
+        for store in ([], ["--store", "memory:"]):
+            done = self.run_demo("--check", "--config", pipe, *store)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("it is a pipe", done.stderr)
+        config = one_limit("ip", "5/minute")
+        del config["api_keys"]
+        text = json.dumps(config)
+        for store, code in (([], 0), (["--store", "redis://127.0.0.1:1"], 1)):
+            done = subprocess.run([DEMO, "--check", "--config", "/dev/stdin", *store], input=text,
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
 
     def test_leaves_the_files_settings_for_tls_to_the_files_store(self):
         config = one_limit("ip", "5/minute")
@@ -140,10 +176,10 @@ class Command(DemoTest):
         self.assertIn("--listen ADDR:PORT", self.run_demo("--help").stdout)
         self.assertRegex(self.run_demo("--version").stdout, r"^weir-demo \d+\.\d+\.\d+\n$")
 
-    def test_stays_when_it_is_asked_to_reload_and_says_so(self):
+    def test_reloads_its_own_policy_when_it_is_asked_to(self):
         demo = Demo(self)
         demo.send(signal.SIGHUP)
-        wait_until(lambda: "SIGHUP" in demo.log(), "it is logged")
+        wait_until(lambda: "generation 2" in demo.log(), "it is logged")
         self.assertEqual(demo.get("/healthz").status, 200)
 
     def test_logs_one_json_line_for_what_is_not_a_plain_allow(self):
@@ -154,7 +190,7 @@ class Command(DemoTest):
         (line,) = demo.decisions("limited")
         self.assertEqual((line["method"], line["client"], line["policy"], line["limit"]),
                          ("GET", "127.0.0.1/32", "only", "only"))
-        self.assertEqual(line["path"], '/?"\n', "what is no UTF-8 is still logged")
+        self.assertEqual(line["path"], '/\ufffd"\n', "what is no UTF-8 is still logged")
         self.assertGreater(line["retry_s"], 3000)
 
 

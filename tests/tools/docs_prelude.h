@@ -19,6 +19,7 @@
 extern struct weir_chain *chain;
 extern struct weir_policy *policy;
 extern struct weir_limiter *limiter;
+extern struct weir_admin *admin;
 extern struct weir_store *store;
 extern struct weir_request *request;
 extern struct weir_error error;
