@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 
 #include <weir/weir.h>
 
@@ -62,8 +63,8 @@ static struct {
     struct weir_limiter *limiter;
     struct weir_chain *chain;
     unsigned resumed;
-    uint64_t now_us;
-    unsigned status; /* that the handler answers */
+    atomic_uint_fast64_t now_us; /* read by the store's thread, too */
+    unsigned status;             /* that the handler answers */
     enum weir_result says;
     bool was_limited;
     char cookie[WEIR_COOKIE_BYTES]; /* of the last reply; "": none */
